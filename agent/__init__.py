@@ -1,0 +1,1 @@
+"""The long-running agent and the `plimsoll` command."""

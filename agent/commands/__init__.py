@@ -1,0 +1,1 @@
+"""One module per verb of the `plimsoll` command; heavy imports stay inside the functions."""

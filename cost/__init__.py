@@ -1,0 +1,1 @@
+"""Pure, vectorised functions from measurements to costs. No I/O; imports nothing of agent or pipeline."""

@@ -1,0 +1,1 @@
+"""How Plimsoll is run: locally, in containers, with dashboards."""

@@ -1,0 +1,1 @@
+"""PySpark wiring from plimsoll.broker-metrics to plimsoll.partition-load and the lake."""
