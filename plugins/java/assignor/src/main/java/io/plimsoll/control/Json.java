@@ -223,8 +223,12 @@ public final class Json {
       digits();
     }
     String number = text.substring(start, at);
-    if (whole && number.length() <= 18) {
-      return Long.parseLong(number);
+    if (whole) {
+      try {
+        return Long.parseLong(number);
+      } catch (NumberFormatException e) {
+        // Beyond a long: a double is the nearest that we have.
+      }
     }
     double value = Double.parseDouble(number);
     if (Double.isInfinite(value)) {
