@@ -1,0 +1,73 @@
+"""Load generator and consumers together, on real brokers."""
+
+import io
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy.local.cluster import LocalCluster
+from deploy.local.consumers import start_consumer
+from deploy.local.history import coverage, double_owned, overlaps, read_history
+from deploy.local.leash import Leash
+from deploy.local.load import Generator, create_topics
+from deploy.local.measures import read_truth
+from deploy.local.traffic import Traffic
+
+
+def test_consumers_read_exactly_what_was_offered(
+    cluster: LocalCluster, fresh_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Two consumers, of which one leaves midway, process each record that the truth names."""
+    traffic = Traffic(seed=7, topics=2, partitions=4, rate_mb_s=0.5, keys=50, size_spread=9.0)
+    topics = traffic.topic_names(fresh_name("load"))
+    create_topics(cluster.bootstrap_servers, topics, traffic.partitions)
+    cluster.wait_topics(topics)
+    truth = io.StringIO()
+    strategy = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    with Leash() as leash:
+        consumers = [
+            start_consumer(
+                leash,
+                tmp_path,
+                client_id,
+                bootstrap_servers=cluster.bootstrap_servers,
+                group=fresh_name("group"),
+                topics=topics,
+                settings={"partition.assignment.strategy": strategy, "app.report.ms": "100"},
+            )
+            for client_id in ("a", "b")
+        ]
+        generator = Generator(
+            cluster.bootstrap_servers, traffic, topics, compression="lz4", truth=truth
+        )
+        generator.run(2.0)
+        _wait(lambda: all("assigned" in c.journal.read_text() for c in consumers))
+        consumers[0].process.send_signal(signal.SIGTERM)
+        consumers[0].process.wait(30)
+        total = generator.run(2.0)
+
+        def all_read() -> bool:
+            journals = [c.journal.read_text().splitlines(keepends=True) for c in consumers]
+            verdict = coverage(read_history(journals))
+            return verdict.processed - verdict.redelivered == int(total.records.sum())
+
+        _wait(all_read)
+    history = read_history([c.journal.read_text().splitlines(keepends=True) for c in consumers])
+    assert coverage(history).lost == ()
+    assert coverage(history).redelivered == 0
+    assert double_owned(history) == []
+    assert overlaps(history) == []
+    assert history.failures == ()
+    assert sum(run.payload_bytes for run in history.runs) == total.payload_bytes.sum()
+    lines = truth.getvalue().splitlines(keepends=True)
+    assert json.loads(lines[-1])["unacknowledged"] == 0
+    assert read_truth(lines).produced_bytes[-1].sum() == total.payload_bytes.sum()
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "condition not met in time"
+        time.sleep(0.05)
