@@ -4,7 +4,6 @@ import io.plimsoll.control.TargetLog.Outcome;
 import io.plimsoll.control.TargetLog.Verdict;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -193,7 +192,16 @@ public final class TargetReader implements TargetReaderMXBean, Runnable {
     boolean live = false;
     int leaderEpoch = -1;
     while (!startOver) {
-      Collection<ConsumerRecord<byte[], byte[]>> records = consumer.poll(POLL).records(partition);
+      if (!live && consumer.position(partition) >= end) {
+        live = true;
+        if (current != null && end >= currentEnd) {
+          log.inherit(current);
+        }
+        current = log;
+        publish(log);
+        state("LIVE", "");
+      }
+      List<ConsumerRecord<byte[], byte[]>> records = consumer.poll(POLL).records(partition);
       for (ConsumerRecord<byte[], byte[]> record : records) {
         int epoch = record.leaderEpoch().orElse(leaderEpoch);
         if (epoch < leaderEpoch) {
@@ -203,19 +211,11 @@ public final class TargetReader implements TargetReaderMXBean, Runnable {
         leaderEpoch = epoch;
         count(record, log.accept(record.offset(), record.key(), record.value()));
       }
-      if (!live && consumer.position(partition) >= end) {
-        live = true;
-        if (current != null && end >= currentEnd) {
-          log.inherit(current);
-        }
-        current = log;
-        state("LIVE", "");
-        publish(log);
-      } else if (live && !records.isEmpty()) {
-        publish(log);
-      }
       if (live) {
         currentEnd = consumer.position(partition);
+        if (!records.isEmpty()) {
+          publish(log);
+        }
       }
     }
   }
