@@ -44,3 +44,58 @@ STREAMS_TASKS_MAX: Final = 50_000
 
 STREAMS_CLIENTS_MAX: Final = 5_000
 """Clients of one application, five times the largest that we measure."""
+
+STREAMS_REPLICA_CELLS_MAX: Final = 60_000
+"""Tasks x clients up to which `high-availability` finds Kafka's own choice among equal optima:
+the largest size that Kafka itself solves (1000 x 50 takes it five minutes)."""
+
+# Decision core
+
+GROUPS_MAX: Final = 10_000
+"""Groups whose state is held; the membership record of a further one is quarantined."""
+
+LOAD_STALE_MS_MAX: Final = 120_000
+"""Loads older than this do not decide anything: two windows of the pipeline's default 60 s."""
+
+MEMBERSHIP_STALE_MS_MAX: Final = 60_000
+"""A snapshot older than this is not the group any more: the collector repeats it twice as often."""
+
+COMPLETENESS_MIN: Final = 0.95
+"""Least share of a group's partitions with a fresh measured load (Cruise Control asks for 0.995
+of a cluster; a group is smaller and one new topic must not blind it)."""
+
+NUDGE_ATTEMPTS_MAX: Final = 3
+"""Nudges for one target before the alarm `not-followed`."""
+
+NUDGE_WAIT_MS: Final = 10_000
+"""Between two nudges: three default heartbeat intervals of the members, and the snapshot's age."""
+
+PAUSE_S_EXPECTED: Final = 3.5
+"""Pause of a moved partition, s: Kafka's default heartbeat interval plus the two rounds."""
+
+DECISION_REPEAT_MS: Final = 60_000
+"""An unchanged verdict is written again after this, so that the newest is never older."""
+
+BUDGET_WINDOW_MS: Final = 3_600_000
+"""Window of `moves_per_hour_max` and `moved_load_share_per_hour_max`."""
+
+WEIGHT_UNITS_MAX: Final = 10_000
+"""Weight of a group's heaviest partition in a target: four digits keep 10,000 partitions small."""
+
+# Measurements (agent/collector, pipeline)
+
+SAMPLE_LATENESS_MS_MAX: Final = 30_000
+"""A sample this much later than newer ones still corrects what was said; three usual intervals."""
+
+PARTITION_UNSEEN_MS_MAX: Final = 900_000
+"""A partition not sampled for this long is forgotten: longer than a broker's restart."""
+
+SAMPLE_CLOCK_MS_MAX: Final = 600_000
+"""A sample's time may differ from its Kafka record's by this: more is a wrong unit or clock."""
+
+OUTCOME_AFTER_MS: Final = 90_000
+"""A plan's outcome is measured this long after it was published: one window of loads and the
+time members take to follow."""
+
+DECISION_MOVES_MAX: Final = 2_000
+"""Moves listed in one decision record, about 200 bytes each; the certificate counts them all."""

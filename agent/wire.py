@@ -14,7 +14,7 @@ import re
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from agent import limits
 from agent.errors import TheirFault
@@ -140,6 +140,11 @@ class Membership(_Record, frozen=True, kw_only=True):
     generation: int | UnsetType = UNSET
     streams: Any = UNSET
     """For kind `streams`: the application state, in the shapes of the streams-tasks problem."""
+
+
+def same_facts(one: Membership, other: Membership) -> bool:
+    """Tell whether two snapshots differ in nothing but their time."""
+    return one == structs.replace(other, ms=one.ms)
 
 
 # --- plimsoll.partition-load ----------------------------------------------------------------------
@@ -300,6 +305,14 @@ class Base(Struct, frozen=True, kw_only=True):
     partitions: dict[str, int]
 
 
+class Spent(Struct, frozen=True, kw_only=True):
+    """Discretionary moves that one target asked for, as they count against the group's budget."""
+
+    ms: int
+    moves: int
+    load_share: float
+
+
 class Target(_Record, frozen=True, kw_only=True):
     """What each member of a group should own; with weights, so that a leader can repair it."""
 
@@ -313,6 +326,8 @@ class Target(_Record, frozen=True, kw_only=True):
     weights: dict[str, list[int]] = {}
     capacity: dict[str, float] = {}
     rack: dict[str, str] = {}
+    recent: list[Spent] = []
+    """The budget's memory: in the record, so that compaction and restarts cannot lose it."""
     streams: Any = UNSET
 
 

@@ -1,0 +1,1 @@
+"""The decision core: events and time in, commands out. No I/O, no clock, no randomness, no logs."""
