@@ -50,6 +50,40 @@ def caps(instance: Instance, utilisation: float) -> Ints:
     return np.floor(instance.capacity * utilisation * (1 + TOLERANCE)).astype(np.int64)
 
 
+def whole_units_bound(instance: Instance, start: float) -> float:
+    """Give the lowest utilisation from `start` up that whole units of one weight can reach.
+
+    Exact where all units weigh the same: members hold whole numbers of them, so only utilisations
+    at which some member holds one more count.
+    """
+    grain = int(instance.weight[0])
+    capacity = instance.capacity
+
+    def fits(level: float) -> bool:
+        whole = np.floor(capacity * level * (1 + TOLERANCE) / grain)
+        classes = len(instance.allowed)
+        supply = np.bincount(instance.allowed_class, minlength=classes).astype(np.float64)
+        if len(instance.allowed) == 1:
+            return bool(whole[instance.allowed[0]].sum() >= supply[0])
+        columns, of_member = np.unique(instance.may.T, axis=0, return_inverse=True)
+        room = total_by(of_member.reshape(-1), whole, len(columns))
+        edge_class, edge_member = np.nonzero(columns.T)
+        return _short_classes(supply, room, edge_class, edge_member, 1.0, 1.0) is None
+
+    if fits(start):
+        return start
+    held = np.floor(capacity * start * (1 + TOLERANCE) / grain)
+    # Each round of this list gives every member one more; a few rounds are always enough to try.
+    levels: Floats = np.unique(np.concatenate([(held + k) * grain / capacity for k in (1, 2)]))
+    while not fits(float(levels[-1])):
+        levels = np.append(levels, levels[-1] * 2)
+    low, high = -1, len(levels) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(float(levels[middle])) else (middle, high)
+    return float(levels[high])
+
+
 def _fractional_optimum(instance: Instance, start: float) -> float:
     """Raise `start` to the fractional optimum under the units' allowed members."""
     classes = len(instance.allowed)

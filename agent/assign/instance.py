@@ -202,7 +202,7 @@ def _homes(
     home = np.full(units, NOBODY, dtype=np.int64)
     toll = np.zeros(units, dtype=np.int64)
     owner = problem.owner[rows]
-    owned = np.asarray(owner >= 0)
+    owned: Flags = np.asarray(owner >= 0)
     owned[owned] = may[allowed_class[unit[owned]], owner[owned]]
     if not owned.any():
         return home, toll

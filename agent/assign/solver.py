@@ -2,12 +2,10 @@
 
 from time import perf_counter
 
-from agent.assign.bound import caps, lower_bound
 from agent.assign.certificate import certify
-from agent.assign.greedy import place_orphans, sticky_start
 from agent.assign.instance import build_instance, spread
 from agent.assign.model import GroupPlan, GroupProblem
-from agent.assign.shed import restore_band
+from agent.assign.plan import band, greedy_plan, settled_plan
 from agent.assign.why import explain, limited_by
 
 
@@ -15,13 +13,11 @@ def solve(problem: GroupProblem) -> GroupPlan:
     """Plan one group; the same problem gives the same plan, whatever it was listed like."""
     marks = [perf_counter()]
     instance = build_instance(problem)
-    bound = lower_bound(instance)
-    cap = caps(instance, bound * (1 + problem.options.imbalance))
+    bound, cap = band(instance, problem.options.imbalance)
     marks.append(perf_counter())
-    state = sticky_start(instance)
-    place_orphans(state)
-    restore_band(state, cap)
+    greedy = greedy_plan(instance, cap)
     marks.append(perf_counter())
+    state = settled_plan(instance, bound, cap, greedy)
     owner = spread(problem, instance, state.place)
     marks.append(perf_counter())
     certificate = certify(problem, owner)

@@ -1,0 +1,222 @@
+"""The order of the phases: greedy first, flow where greedy is not provably enough, then polish.
+
+Promises: the result is a fixed point (planned again from its own answer, nothing moves), because a
+start that is in its band and no worse in conflicts and cross-rack load is always kept.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from agent.assign.bound import caps, lower_bound, whole_units_bound
+from agent.assign.conflicts import count_conflicts, separate
+from agent.assign.flow import build_network, is_uniform
+from agent.assign.greedy import place_orphans, sticky_start
+from agent.assign.instance import Instance
+from agent.assign.model import NOBODY, Floats, Ints
+from agent.assign.polish import hand_over_giants, polish, return_home, score
+from agent.assign.racks import confined, cross_load, uncross
+from agent.assign.route import pools_by_flow
+from agent.assign.shed import restore_band
+from agent.assign.state import State
+
+DIVE_CELLS_MAX = 50_000
+"""Units x members up to which rounding dives: about 1 ms for each of its flows."""
+
+FLOW_CELLS_MAX = 400_000
+"""Units x members up to which a flow is tried though greedy is in the band already."""
+
+TRIAL_CELLS = 200_000
+"""Units x members x trials of one polish: about 10 ms at 1000 x 20, 50 ms at 200 x 20."""
+
+TRIALS_MAX = 250
+
+CROSS_GAIN_MIN = 1e-3
+"""Share of the cross-rack load that a new plan must save, or the old one stays."""
+
+SETTLE_ROUNDS_MAX = 4
+"""Plans made from their own answer until nothing moves; two do in practice."""
+
+BISECTIONS = 7
+"""Steps between the band and the best placement from scratch where the band cannot be met."""
+
+
+def band(instance: Instance, imbalance: float) -> tuple[float, Ints]:
+    """Give the lower bound on utilisation, and the most weight that each member may hold."""
+    bound = lower_bound(instance)
+    level = bound * (1 + imbalance)
+    if is_uniform(instance):
+        level = max(level, whole_units_bound(instance, level))
+    return bound, caps(instance, level)
+
+
+def greedy_plan(instance: Instance, cap: Ints) -> State:
+    """Keep, place, relieve: the plan without flow."""
+    state = sticky_start(instance)
+    place_orphans(state)
+    if (state.weight_on > cap).any():
+        hand_over_giants(state, cap)
+        restore_band(state, cap)
+        return_home(state, cap)
+    return state
+
+
+def settled_plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
+    """Improve the greedy plan until planning again from the answer would move nothing."""
+    state = _plan(instance, bound, cap, greedy)
+    if not (instance.has_racks or instance.has_conflicts):
+        return state
+    for _ in range(SETTLE_ROUNDS_MAX):
+        owned = replace(
+            instance, home=state.place, toll=np.ones(instance.units, dtype=np.int64)
+        )
+        again = _plan(owned, bound, cap, greedy_plan(owned, cap))
+        if (again.place == state.place).all():
+            break
+        state = State(instance, again.place)
+    return state
+
+
+def _plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
+    state = _balanced(instance, bound, cap, greedy)
+    if instance.has_racks:
+        state = _rack_aware(instance, bound, cap, state)
+    if instance.has_conflicts:
+        reach = np.maximum(cap, state.weight_on.max(initial=0) * 0 + cap)
+        state = separate(state, np.maximum(reach, state.weight_on))
+    return _unless_start_is_as_good(instance, cap, state)
+
+
+def _unless_start_is_as_good(instance: Instance, cap: Ints, state: State) -> State:
+    """Keep the present owners where the plan gains nothing that counts."""
+    if not instance.units or (instance.home == NOBODY).any():
+        return state
+    start = sticky_start(instance)
+    if score(start, cap)[0] > score(state, cap)[0]:
+        return state
+    if count_conflicts(start) > count_conflicts(state):
+        return state
+    if cross_load(start) * (1 - CROSS_GAIN_MIN) > cross_load(state):
+        return state
+    return start
+
+
+def _balanced(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
+    """Bring all members into the band with few moves, racks and conflicts aside."""
+    blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
+    if not (greedy.weight_on > cap).any() and greedy.moves() <= _moves_needed(instance, cap):
+        return greedy
+    if is_uniform(instance):
+        return _by_flow(blind, bound, cap) or greedy
+    best = greedy
+    if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
+        for level in (cap, _with_margin(instance, bound, cap)):
+            routed = _by_flow(blind, bound, level)
+            if routed is not None:
+                restore_band(routed, cap)
+                return_home(routed, cap)
+                best = min(best, routed, key=lambda s: score(s, cap))
+            if score(best, cap)[0] == 0:
+                break
+    cells = instance.units * max(instance.members, 1)
+    trials = min(TRIALS_MAX, TRIAL_CELLS // max(cells, 1))
+    best = polish(best, cap, enough=_moves_needed(instance, cap), trials=trials)
+    if score(best, cap)[0] > 0:
+        best = _best_effort(instance, bound, cap, best, trials)
+    return best
+
+
+def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:
+    """Place by one flow in which every member is a pool of its own."""
+    share = np.floor(instance.capacity * bound).astype(np.int64)
+    network = build_network(instance, cap, share, np.arange(instance.members))
+    place = pools_by_flow(instance, network, dive=instance.units * instance.members <= DIVE_CELLS_MAX)
+    if place is None:
+        return None
+    state = State(instance, place)
+    place_orphans(state)
+    return state
+
+
+def _with_margin(instance: Instance, bound: float, cap: Ints) -> Ints:
+    """Lower the caps by half a typical unit, so that rounding has room; never under the bound."""
+    typical = int(np.median(instance.weight)) // 2
+    floor = np.ceil(instance.capacity * bound * 1.002).astype(np.int64)
+    return np.minimum(cap, np.maximum(cap - typical, floor))
+
+
+def _moves_needed(instance: Instance, cap: Ints) -> int:
+    """Count the fewest units that must leave members that are over: the heaviest of each."""
+    home, weight = instance.home, instance.weight
+    homed = np.flatnonzero(home >= 0)
+    if not len(homed):
+        return 0
+    order = homed[np.lexsort((-weight[homed], home[homed]))]
+    held = np.bincount(home[order], minlength=instance.members)
+    start = np.cumsum(held) - held
+    before = np.concatenate([[0], np.cumsum(weight[order])])[:-1]
+    before -= before[np.minimum(start, len(order) - 1)][home[order]]
+    total = np.zeros(instance.members, dtype=np.int64)
+    np.add.at(total, home[order], weight[order])
+    return int((before < (total - cap)[home[order]]).sum())
+
+
+def _best_effort(
+    instance: Instance, bound: float, cap: Ints, state: State, trials: int
+) -> State:
+    """Where the band cannot be met: find how low one can go from scratch, then go there stickily."""
+    fresh = replace(
+        instance,
+        home=np.full(instance.units, NOBODY, dtype=np.int64),
+        toll=np.zeros(instance.units, dtype=np.int64),
+    )
+    scratch = State(fresh, fresh.home)
+    place_orphans(scratch)
+    low, high = float(_level(cap, instance.capacity)), scratch.utilisation_max()
+    reached = scratch
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        attempt = reached.copy()
+        if restore_band(attempt, caps(fresh, middle)):
+            reached, high = attempt, attempt.utilisation_max()
+        else:
+            low = middle
+    level = caps(instance, high)
+    best = greedy_plan(instance, level)
+    routed = _by_flow(
+        replace(instance, cross_share=np.zeros_like(instance.cross_share)), bound, level
+    )
+    if routed is not None:
+        restore_band(routed, level)
+        return_home(routed, level)
+        best = min(best, routed, key=lambda s: score(s, level))
+    best = polish(best, level, enough=_moves_needed(instance, level), trials=trials)
+    return min(
+        best, state, State(instance, reached.place), key=lambda s: _effort(s, high)
+    )
+
+
+def _effort(state: State, level: float) -> tuple[float, int]:
+    """Utilisation above the level that is known to be possible, then moves."""
+    over = state.utilisation_max() / level if level else 1.0
+    return (over if over > 1 + 1e-6 else 1.0), state.moves()
+
+
+def _level(cap: Ints, capacity: Floats) -> float:
+    return float((cap / capacity).min(initial=np.inf)) if len(cap) else 0.0
+
+
+def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> State:
+    """Place with the least load across racks, at the balance that `state` has shown possible."""
+    reach = np.maximum(cap, caps(instance, state.utilisation_max()))
+    if is_uniform(instance):
+        return _by_flow(instance, bound, reach) or state
+    best = state.copy()
+    uncross(best, reach)
+    for places in confined(instance, bound, reach):
+        confined = greedy_plan(places, reach)
+        found = State(instance, _balanced(places, bound, reach, confined).place)
+        restore_band(found, reach)
+        uncross(found, reach)
+        best = min(best, found, key=lambda s: (score(s, reach)[0], cross_load(s), s.moves()))
+    return best

@@ -1,0 +1,120 @@
+"""Fewer moves: take some moves back, relieve again in another way, keep what is no worse.
+
+Promises: never returns a state that is more over its caps, or moves more, than the one it got; the
+same state gives the same result (the sequence of trials is fixed, not random).
+Does not: prove that no better placement exists.
+"""
+
+import numpy as np
+
+from agent.assign.model import Ints
+from agent.assign.shed import Relief
+from agent.assign.state import State
+
+SEQUENCE = 20_261_121
+"""Start of the fixed sequence of trials; any number does, changing it changes plans."""
+
+
+def polish(state: State, cap: Ints, *, enough: int, trials: int) -> State:
+    """Search for a state with fewer moves, until `enough` moves or `trials` trials."""
+    return_home(state, cap)
+    best, best_score = state, score(state, cap)
+    sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
+    for trial in range(trials):
+        if best_score <= (0, enough):
+            break
+        candidate = best.copy()
+        frozen = _take_back(candidate, cap, sequence)
+        if frozen is None:
+            break
+        Relief(candidate, cap, tight=trial % 3 != 0, frozen=frozen).run()
+        return_home(candidate, cap)
+        found = score(candidate, cap)
+        if found <= best_score:
+            best, best_score = candidate, found
+    return best
+
+
+def score(state: State, cap: Ints) -> tuple[int, int]:
+    """Weight over the caps, then partitions away from home: less is better."""
+    return int(np.maximum(state.weight_on - cap, 0).sum()), state.moves()
+
+
+def return_home(state: State, cap: Ints) -> None:
+    """Return units whose home has room for them, lightest first."""
+    instance = state.instance
+    away = np.flatnonzero((instance.home >= 0) & (state.place != instance.home))
+    for unit in away[np.argsort(instance.weight[away], kind="stable")].tolist():
+        home = int(instance.home[unit])
+        if state.weight_on[home] + instance.weight[unit] <= cap[home]:
+            state.put(unit, home)
+
+
+def _take_back(
+    state: State, cap: Ints, sequence: np.random.Generator
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
+    """Return home what left a few members, or came to them; freeze part of it for this trial."""
+    instance = state.instance
+    away = np.flatnonzero((instance.home >= 0) & (state.place != instance.home))
+    over = state.over(cap)
+    if not len(away) and not len(over):
+        return None
+    touched = np.concatenate([instance.home[away], state.place[away], over])
+    members = np.unique(touched)
+    few = sequence.choice(members, size=min(len(members), 1 + int(sequence.integers(3))), replace=False)
+    kind = int(sequence.integers(3))
+    back = np.zeros(len(away), dtype=np.bool_)
+    if kind != 1:
+        back |= np.isin(instance.home[away], few)
+    if kind != 0:
+        back |= np.isin(state.place[away], few)
+    units = away[back]
+    for unit in units.tolist():
+        state.put(unit, int(instance.home[unit]))
+    frozen = np.zeros(instance.units, dtype=np.bool_)
+    frozen[units] = sequence.random(len(units)) < 0.5
+    return frozen
+
+
+def hand_over_giants(state: State, cap: Ints) -> None:
+    """Give a unit that fills most of its member away, where that costs fewer moves than its company.
+
+    A giant fits nowhere as things stand; on some member, though, fewer units may have to make room
+    for it than would have to leave the giant's home.
+    """
+    instance = state.instance
+    if instance.units * instance.members > GIANT_CELLS_MAX:
+        return
+    for source in state.over(cap).tolist():
+        units = np.flatnonzero(state.place == source)
+        giant = int(units[int(instance.weight[units].argmax())])
+        weight = int(instance.weight[giant])
+        excess = int(state.weight_on[source] - cap[source])
+        rest = instance.weight[units[units != giant]]
+        staying = _fewest(rest, excess)
+        if staying < 3:
+            continue
+        leaving = int(instance.toll[giant]) + _fewest(rest, excess - weight)
+        best, target = staying, source
+        for member in instance.allowed[int(instance.allowed_class[giant])].tolist():
+            if member != source and weight <= cap[member]:
+                over = int(state.weight_on[member]) + weight - int(cap[member])
+                cost = leaving + _fewest(instance.weight[state.place == member], over)
+                if cost < best:
+                    best, target = cost, member
+        if target != source:
+            state.put(giant, target)
+
+
+GIANT_CELLS_MAX = 100_000
+"""Units x members up to which giants are sought: one look at every member for each overfull one."""
+
+
+def _fewest(weights: Ints, excess: int) -> int:
+    """Count how many of the heaviest units cover an excess (all and a thousand more if none can)."""
+    if excess <= 0:
+        return 0
+    covered = np.cumsum(-np.sort(-weights))
+    return int(np.searchsorted(covered, excess)) + 1 + (
+        1000 if not len(covered) or covered[-1] < excess else 0
+    )

@@ -1,0 +1,122 @@
+"""Fewer bytes across racks: confine units to racks by flow, then mend what rounding left.
+
+`confined` decides by one minimum-cost flow over pools (members alike in rack and subscription)
+which pool serves each unit, and gives the instance with each unit confined to its pool: what is
+left is balance inside pools, which crosses nothing. `uncross` is the local mend: a unit that
+crosses goes to a member beside a replica, alone or in exchange for another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from agent.assign.flow import build_network
+from agent.assign.instance import Instance
+from agent.assign.model import NOBODY, Ints
+from agent.assign.route import pools_by_flow
+from agent.assign.state import State
+
+MEND_UNITS_MAX = 2_000
+"""Crossing units that one pass of the mend looks at, heaviest first; the flow does the bulk."""
+
+MEND_PASSES_MAX = 4
+
+
+def cross_load(state: State) -> int:
+    """Give the weight that crosses racks."""
+    instance = state.instance
+    if not instance.has_racks:
+        return 0
+    placed = np.flatnonzero(state.place >= 0)
+    return int(instance.cross_of(placed, state.place[placed]).sum())
+
+
+def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
+    """Give the instance confined to the pools of optimal flows, with full and with eased caps."""
+    readers = np.unique(instance.may.T, axis=0, return_inverse=True)[1].reshape(-1)
+    keys = instance.member_rack * (int(readers.max()) + 1) + readers
+    pool_of = np.unique(keys, return_inverse=True)[1].reshape(-1)
+    pools = int(pool_of.max()) + 1
+    in_pool = np.arange(pools)[:, None] == pool_of[None, :]
+    share = np.floor(instance.capacity * bound).astype(np.int64)
+    floor = np.ceil(instance.capacity * bound * 1.002).astype(np.int64)
+    typical = int(np.median(instance.weight))
+    for margin in (0, typical // 2):
+        eased = np.minimum(cap, np.maximum(cap - margin, floor))
+        network = build_network(instance, eased, share, pool_of)
+        pool = pools_by_flow(instance, network, dive=False)
+        if pool is None:
+            continue
+        # Classes in the confined instance: (class, pool), or the whole class for idle units.
+        key = instance.allowed_class * (pools + 1) + np.where(pool == NOBODY, pools, pool)
+        keys_used, allowed_class = np.unique(key, return_inverse=True)
+        klass, of_pool = keys_used // (pools + 1), keys_used % (pools + 1)
+        anywhere = np.concatenate([in_pool, np.ones((1, instance.members), dtype=np.bool_)])
+        may = instance.may[klass] & anywhere[of_pool]
+        home = instance.home.copy()
+        owned = np.flatnonzero(home >= 0)
+        home[owned[~may[allowed_class[owned], home[owned]]]] = NOBODY
+        yield replace(
+            instance,
+            home=home,
+            allowed_class=allowed_class,
+            may=may,
+            allowed=tuple(np.flatnonzero(row) for row in may),
+            cross_share=np.zeros_like(instance.cross_share),
+        )
+
+
+def uncross(state: State, cap: Ints) -> None:
+    """Send crossing units beside a replica, alone or in exchange, while that lowers what crosses."""
+    instance = state.instance
+    for _ in range(MEND_PASSES_MAX):
+        crossing = instance.cross_of(np.arange(instance.units), state.place)
+        heavy = np.flatnonzero(crossing > 0)
+        heavy = heavy[np.lexsort((heavy, -crossing[heavy]))][:MEND_UNITS_MAX]
+        changed = False
+        for unit in heavy.tolist():
+            changed |= _mend(state, cap, unit)
+        if not changed:
+            return
+
+
+def _mend(state: State, cap: Ints, unit: int) -> bool:
+    instance = state.instance
+    source, weight = int(state.place[unit]), int(instance.weight[unit])
+    members = instance.allowed[int(instance.allowed_class[unit])]
+    one = np.full(len(members), unit)
+    gain = int(instance.cross_of(np.array([unit]), np.array([source]))[0]) - instance.cross_of(
+        one, members
+    )
+    members, gain = members[gain > 0], gain[gain > 0]
+    if not len(members):
+        return False
+    room = cap - state.weight_on
+    fits = room[members] >= weight
+    if fits.any():
+        home = int(instance.home[unit])
+        order = np.lexsort(
+            (members[fits], -room[members[fits]], members[fits] != home, -gain[fits])
+        )
+        state.put(unit, int(members[fits][order[0]]))
+        return True
+    others = np.flatnonzero(np.isin(state.place, members))
+    others = others[instance.may[instance.allowed_class[others], source]]
+    if not len(others):
+        return False
+    at = state.place[others]
+    gain_at = np.zeros(instance.members, dtype=np.int64)
+    gain_at[members] = gain
+    worse = instance.cross_of(others, np.full(len(others), source)) - instance.cross_of(others, at)
+    saved = gain_at[at] - worse
+    shift = weight - instance.weight[others]
+    fits = (shift <= room[at]) & (-shift <= np.maximum(room[source], 0)) & (saved > 0)
+    if not fits.any():
+        return False
+    best = np.flatnonzero(fits)
+    other = int(others[best[np.lexsort((others[best], np.abs(shift[best]), -saved[best]))[0]]])
+    member = int(state.place[other])
+    state.put(other, source)
+    state.put(unit, member)
+    return True

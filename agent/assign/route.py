@@ -1,0 +1,101 @@
+"""From an optimal flow to a place for each unit: exact where flow counts units, rounded for loads.
+
+Rounding is a dive: the heaviest unit that the flow splits between home and elsewhere is fixed to
+the side that holds more of it, and the flow is solved again, until no unit is split. What leaves
+is then packed, heaviest first, where its hub has most quota left.
+"""
+
+import heapq
+from dataclasses import replace
+
+import numpy as np
+
+from agent.assign.flow import Network, Routes, solve_network
+from agent.assign.instance import Instance
+from agent.assign.model import NOBODY, Ints
+
+DIVES_MAX = 24
+"""Flows solved while rounding one placement; what is still split goes where most of it is."""
+
+STAY = -1
+"""In place of a hub: the unit stays with its home pool."""
+
+
+def pools_by_flow(instance: Instance, network: Network, *, dive: bool) -> Ints | None:
+    """Give each unit the pool of an optimal flow; None if the caps cannot hold the load.
+
+    NOBODY where a unit has neither flow nor home. A load flow may exceed the room of a pool by
+    less than one unit; the caller repairs that.
+    """
+    routes = _dive(network) if dive and not network.exact else solve_network(network)
+    if routes is None:
+        return None
+    pool = np.full(instance.units, NOBODY, dtype=np.int64)
+    homed = np.flatnonzero(instance.home >= 0)
+    pool[homed] = network.pool_of[instance.home[homed]]
+    grain = 1.0 if network.exact else max(1.0, instance.weight.sum() / network.supply.sum())
+    flow_of_unit = np.ones(instance.units) if network.exact else instance.weight / grain
+    # Heaviest first inside each kind.
+    order = np.lexsort((np.arange(instance.units), -instance.weight, network.kind_of))
+    start = np.searchsorted(network.kind_of[order], np.arange(network.kinds + 1))
+    leaving: list[tuple[float, int, int]] = []
+    for kind, via in routes.via.items():
+        units = order[start[kind] : start[kind + 1]].tolist()
+        wants = [(-flow, hub) for hub, flow in via]
+        if routes.stay[kind]:
+            wants.append((-int(routes.stay[kind]), STAY))
+        heapq.heapify(wants)
+        for unit in units:
+            left, hub = wants[0]
+            flow = float(flow_of_unit[unit])
+            heapq.heapreplace(wants, (left + flow, hub))
+            if hub != STAY:
+                leaving.append((-flow, unit, hub))
+    leaving.sort()
+    _pack(pool, routes, leaving)
+    return pool
+
+
+def _dive(network: Network) -> Routes | None:
+    """Solve until no kind is split between home and elsewhere; None if the caps cannot hold."""
+    routes = solve_network(network)
+    home_arc = np.full(network.kinds, NOBODY, dtype=np.int64)
+    base = network.kinds + len(network.hub_class)
+    homed = np.flatnonzero((network.tail < network.kinds) & (network.head >= base))
+    home_arc[network.tail[homed]] = homed
+    for _ in range(DIVES_MAX):
+        if routes is None:
+            return None
+        split = np.flatnonzero((routes.stay > 0) & (routes.stay < network.supply))
+        if not len(split):
+            break
+        kind = int(split[int(network.supply[split].argmax())])
+        stays = bool(routes.stay[kind] * 2 >= network.supply[kind])
+        for side in (stays, not stays):
+            fixed = _fix(network, kind, int(home_arc[kind]), stays=side)
+            routes = solve_network(fixed)
+            if routes is not None:
+                network = fixed
+                break
+    return routes
+
+
+def _fix(network: Network, kind: int, home_arc: int, *, stays: bool) -> Network:
+    """Give the network in which a kind wholly stays or wholly leaves."""
+    capacity = network.capacity.copy()
+    capacity[network.tail == kind] = 0 if stays else network.supply[kind]
+    capacity[home_arc] = network.supply[kind] if stays else 0
+    return replace(network, capacity=capacity)
+
+
+def _pack(pool: Ints, routes: Routes, leaving: list[tuple[float, int, int]]) -> None:
+    """Put leaving units where their hub has most quota left, in the order given."""
+    quota = {
+        hub: [(-float(flow), to) for to, flow in targets] for hub, targets in routes.quota.items()
+    }
+    for heap in quota.values():
+        heapq.heapify(heap)
+    for negative_flow, unit, hub in leaving:
+        left, to = quota[hub][0]
+        heapq.heapreplace(quota[hub], (left - negative_flow, to))
+        pool[unit] = to
