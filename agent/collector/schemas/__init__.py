@@ -1,0 +1,1 @@
+"""Kafka's message schemas that kafka-python does not carry, in Kafka's own form."""

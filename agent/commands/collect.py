@@ -1,0 +1,57 @@
+"""`plimsoll collect`: sample brokers and groups until SIGTERM."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def collect(
+    bootstrap_server: Annotated[str, typer.Option(help="Brokers, host:port,host:port.")],
+    interval_s: Annotated[float, typer.Option(min=0.5, help="Seconds between samples.")] = 10.0,
+    command_config: Annotated[
+        Path | None, typer.Option(exists=True, help="Client properties, as Kafka's tools take.")
+    ] = None,
+    topics: Annotated[str, typer.Option(help="Pattern of the topics to sample.")] = ".*",
+    groups: Annotated[str, typer.Option(help="Pattern of the groups to describe.")] = ".*",
+    membership_interval_s: Annotated[
+        float, typer.Option(min=0.2, help="Seconds between looks at the groups.")
+    ] = 1.0,
+    membership_repeat_s: Annotated[
+        float, typer.Option(min=1.0, help="Repeat an unchanged snapshot after this long.")
+    ] = 30.0,
+) -> None:
+    """Sample brokers into plimsoll.broker-metrics and groups into plimsoll.membership."""
+    import threading  # noqa: PLC0415 -- this verb only
+
+    from agent.collector import clients  # noqa: PLC0415 -- same
+    from agent.collector import groups as group_watching  # noqa: PLC0415 -- same
+    from agent.collector.kafka_source import KafkaSource  # noqa: PLC0415 -- same
+    from agent.collector.logs import log_to_stderr  # noqa: PLC0415 -- same
+    from agent.collector.publisher import Publisher  # noqa: PLC0415 -- same
+    from agent.collector.run import Collector, TopicFilter, clock  # noqa: PLC0415 -- same
+    from agent.collector.stop import stop_on_signals  # noqa: PLC0415 -- same
+
+    log_to_stderr()
+    stop = stop_on_signals()
+    properties = clients.read_properties(command_config)
+    config = clients.confluent_config(bootstrap_server, properties)
+    now = clock()
+    source = KafkaSource(bootstrap_server, properties, TopicFilter(re.compile(topics)), now)
+    publisher = Publisher(config)
+    watcher = group_watching.GroupWatcher(
+        source.admin, publisher.publish, re.compile(groups), now, membership_repeat_s
+    )
+    known = group_watching.known_groups(config)
+    watching = threading.Thread(
+        target=watcher.run, args=(membership_interval_s, known, stop), name="groups"
+    )
+    watching.start()
+    try:
+        Collector(source, publisher, interval_s).run(stop)
+    finally:
+        stop.set()
+        watching.join()
+        source.close()
+        publisher.close()
