@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
 
+import msgspec
+
 from deploy.local.artifacts import consumer_jar, fetch
 from deploy.local.leash import Leash
 from deploy.local.paths import HERE
@@ -95,17 +97,28 @@ def start_consumer(
     }
     path = folder / f"{client_id}.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    jars = [str(fetch("kafka") / name) for name in CLIENT_JARS]
-    class_path = [str(consumer_jar()), *([str(plugin)] if plugin else []), *jars]
-    command = [
-        "java",
-        *JVM_FLAGS,
-        f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}",
-        "-cp",
-        ":".join(class_path),
-        "io.plimsoll.local.OrdinaryConsumer",
-        str(path),
-    ]
+    command = java_command(plugin, "io.plimsoll.local.OrdinaryConsumer", str(path))
     log = folder / f"{client_id}.log"
     process = leash.spawn(command, output=log, stdin=subprocess.PIPE)
     return ConsumerProcess(client_id, journal, log, process)
+
+
+def java_command(plugin: Path | None, main: str, *arguments: str) -> list[str]:
+    """Return the command that runs a class of deploy/local/consumer, with the plugin or without."""
+    jars = [str(fetch("kafka") / name) for name in CLIENT_JARS]
+    class_path = [str(consumer_jar()), *([str(plugin)] if plugin else []), *jars]
+    logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
+    return ["java", *JVM_FLAGS, logging, "-cp", ":".join(class_path), main, *arguments]
+
+
+def stock_assignments(
+    members: Sequence[str], topics: Sequence[str], partitions: int
+) -> dict[str, dict[str, dict[str, list[int]]]]:
+    """Ask Kafka's own assignors: strategy to member to topic to partitions.
+
+    `cooperative-sticky` is what members come to that join one by one in the given order.
+    """
+    names = (",".join(members), ",".join(topics), str(partitions))
+    command = java_command(None, "io.plimsoll.local.StockAssignments", *names)
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return msgspec.json.decode(answer.stdout, type=dict[str, dict[str, dict[str, list[int]]]])

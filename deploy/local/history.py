@@ -7,7 +7,7 @@ offset left out; repeated ones counted).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -130,13 +130,28 @@ def read_history(journals: Iterable[Iterable[str]]) -> History:
             latencies.append(Latencies(line.ms, line.client, tuple(line.latency)))
         elif line.event in {"failed", "commit-failed"}:
             failures.append(f"{line.client} at {line.ms}: {line.event} {line.error}")
+    unsorted = History(tuple(assigned), tuple(gone), tuple(runs), tuple(latencies), tuple(failures))
+    return merge([unsorted])
+
+
+def merge(parts: Sequence[History]) -> History:
+    """Put histories of different consumers or times together, each kind in the order of time."""
     return History(
-        assigned=tuple(sorted(assigned, key=lambda event: (event.ms, event.client))),
-        gone=tuple(sorted(gone, key=lambda event: (event.ms, event.client))),
-        runs=tuple(sorted(runs, key=lambda run: (run.first_ms, run.client, run.partition))),
-        latencies=tuple(sorted(latencies, key=lambda report: report.ms)),
-        failures=tuple(failures),
+        assigned=tuple(sorted((e for p in parts for e in p.assigned), key=_by_time)),
+        gone=tuple(sorted((e for p in parts for e in p.gone), key=_by_time)),
+        runs=tuple(
+            sorted(
+                (run for part in parts for run in part.runs),
+                key=lambda run: (run.first_ms, run.client, run.partition),
+            )
+        ),
+        latencies=tuple(sorted((e for p in parts for e in p.latencies), key=_by_time)),
+        failures=tuple(text for part in parts for text in part.failures),
     )
+
+
+def _by_time(event: Assigned | Gone | Latencies) -> tuple[int, str]:
+    return event.ms, event.client
 
 
 def _partitions(names: Mapping[str, Iterable[int]]) -> frozenset[Partition]:

@@ -27,6 +27,8 @@ class Truth:
     """The moments, [moment]."""
     produced_bytes: Floats
     """[moment, partition]."""
+    produced_records: int
+    """All records until the last moment."""
 
     def between(self, start_ms: float, end_ms: float) -> dict[Partition, float]:
         """Return the bytes produced to each partition in a window, interpolated."""
@@ -49,6 +51,7 @@ def read_truth(lines: Iterable[str]) -> Truth:
     moments: list[float] = []
     rows: list[list[float]] = []
     partitions: tuple[Partition, ...] = ()
+    records = 0
     for text in lines:
         if not text.endswith("\n"):
             continue
@@ -61,7 +64,8 @@ def read_truth(lines: Iterable[str]) -> Truth:
         else:
             moments.append(line["ms"])
             rows.append([count for topic in line["payload_bytes"].values() for count in topic])
-    return Truth(partitions, np.array(moments, float), np.array(rows, float))
+            records = sum(sum(topic) for topic in line["records"].values())
+    return Truth(partitions, np.array(moments, float), np.array(rows, float), records)
 
 
 # -- delivered and lag --------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def test_delivered_and_lag_agree_with_the_truth() -> None:
     ]
     history = h.read_history(journals)
     produced = np.array([[0.0], [200.0]])
-    truth = m.Truth((P0,), np.array([0.0, 1000.0]), produced)
+    truth = m.Truth((P0,), np.array([0.0, 1000.0]), produced, 20)
     assert m.delivered_bytes(history, 0, 1000) == pytest.approx(150)
     assert m.lag_bytes(history, truth, [1000]) == pytest.approx([50])
     assert truth.between(250, 750) == {P0: pytest.approx(100)}
