@@ -17,7 +17,8 @@ from kafka.errors import KafkaError
 from kafka.protocol.api_message import ApiMessage
 
 from agent import wire
-from agent.collector import clients
+from agent.clients import Cluster
+from agent.collector.bounds import CLIENT_ID, REQUEST_TIMEOUT_S
 from agent.collector.clock import SteadyClock, ticks
 from agent.collector.membership import Group, classic_group, consumer_group, same, snapshot
 from agent.collector.topology import Topology, describe
@@ -149,18 +150,18 @@ async def _send(manager: Any, request: ApiMessage, broker: int) -> Any:
     return await manager.send(request, node_id=broker)
 
 
-def known_groups(config: dict[str, Any]) -> set[str]:
+def known_groups(cluster: Cluster) -> set[str]:
     """Read which groups of kind consumer the membership topic holds; none when it cannot be read.
 
     A group deleted while no collector ran is then still taken off the topic.
     """
-    consumer = Consumer({**config, "group.id": "plimsoll-collector", "enable.auto.commit": False})
+    consumer = Consumer(cluster.confluent(group_id=CLIENT_ID, enable_auto_commit=False))
     held: set[str] = set()
     try:
-        topic = consumer.list_topics(wire.MEMBERSHIP, timeout=clients.REQUEST_TIMEOUT_S)
+        topic = consumer.list_topics(wire.MEMBERSHIP, timeout=REQUEST_TIMEOUT_S)
         for partition in topic.topics[wire.MEMBERSHIP].partitions:
             place = TopicPartition(wire.MEMBERSHIP, partition, 0)
-            low, high = consumer.get_watermark_offsets(place, timeout=clients.REQUEST_TIMEOUT_S)
+            low, high = consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S)
             if low < high:
                 consumer.assign([TopicPartition(wire.MEMBERSHIP, partition, low)])
                 _read_until(consumer, place, high, held)

@@ -14,10 +14,17 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from agent.collector import clients
+from agent.clients import Cluster
+from agent.collector.bounds import CLIENT_ID, REQUEST_TIMEOUT_S
 from agent.collector.clock import SteadyClock
 from agent.collector.sample import PartitionSample, Sample, by_broker
 from agent.collector.topology import PartitionPlace, Topology, describe
+
+METADATA_AGE_MS_MAX: Final = 10_000
+"""New brokers are seen within one usual interval."""
+
+RECONNECT_BACKOFF_MS_MAX: Final = 1_000
+"""A broker that came back is asked again within a second."""
 
 BROKERS_AT_ONCE: Final = 8
 """Brokers asked for log sizes at the same time; each answer takes a thread's time to decode."""
@@ -34,16 +41,14 @@ class KafkaSource:
 
     def __init__(
         self,
-        bootstrap_servers: str,
-        properties: dict[str, str],
+        cluster: Cluster,
         accept: Callable[[str], bool],
         clock: SteadyClock,
     ) -> None:
-        self._bootstrap_servers = bootstrap_servers
-        self._properties = properties
+        self._cluster = cluster
         self._accept = accept
         self._clock = clock
-        self._offsets = AdminClient(clients.confluent_config(bootstrap_servers, properties))
+        self._offsets = AdminClient({**cluster.confluent(client_id=CLIENT_ID), "log_level": 2})
         self._admin: KafkaAdminClient | None = None
         self._pool = ThreadPoolExecutor(BROKERS_AT_ONCE, thread_name_prefix="log-sizes")
 
@@ -81,10 +86,7 @@ class KafkaSource:
     def admin(self) -> KafkaAdminClient:
         """Return the kafka-python client, connecting when needed; raises KafkaError."""
         if self._admin is None:
-            config = clients.kafka_python_config(self._bootstrap_servers, self._properties)
-            self._admin = KafkaAdminClient(
-                **config, bootstrap_timeout_ms=config["request_timeout_ms"]
-            )
+            self._admin = connect(self._cluster)
         return self._admin
 
     def log_sizes(self, topology: Topology) -> dict[tuple[int, str, int], int]:
@@ -127,7 +129,7 @@ class KafkaSource:
         asked = {TopicPartition(place.topic, place.partition): spec for place in places}
         found = {}
         for partition, future in self._offsets.list_offsets(
-            asked, request_timeout=clients.REQUEST_TIMEOUT_S
+            asked, request_timeout=REQUEST_TIMEOUT_S
         ).items():
             try:
                 offset = future.result().offset
@@ -141,6 +143,19 @@ class KafkaSource:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
+
+
+def connect(cluster: Cluster) -> KafkaAdminClient:
+    """Return a kafka-python admin client that waits for nobody long; raises KafkaError."""
+    timeout_ms = round(REQUEST_TIMEOUT_S * 1000)
+    return KafkaAdminClient(
+        **cluster.kafka_python(),
+        client_id=CLIENT_ID,
+        request_timeout_ms=timeout_ms,
+        bootstrap_timeout_ms=timeout_ms,
+        metadata_max_age_ms=METADATA_AGE_MS_MAX,
+        reconnect_backoff_max_ms=RECONNECT_BACKOFF_MS_MAX,
+    )
 
 
 def _row(place: PartitionPlace, end: int, size: int, start: int | None) -> PartitionSample:

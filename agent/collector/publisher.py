@@ -5,6 +5,9 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
+from agent.clients import Cluster
+from agent.collector.bounds import CLIENT_ID
+
 FLUSH_TIMEOUT_S: Final = 10.0
 MESSAGE_TIMEOUT_MS: Final = 30_000
 """A sample older than this is of no use to anybody: dropped and counted."""
@@ -13,16 +16,16 @@ MESSAGE_TIMEOUT_MS: Final = 30_000
 class Publisher:
     """A producer that never blocks sampling and never raises for a broker that is away."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._producer = Producer(
-            {
-                **config,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "compression.type": "lz4",
-                "message.timeout.ms": MESSAGE_TIMEOUT_MS,
-            }
+            cluster.confluent(
+                client_id=CLIENT_ID,
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=5,
+                compression_type="lz4",
+                message_timeout_ms=MESSAGE_TIMEOUT_MS,
+            )
         )
         self.delivered: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()

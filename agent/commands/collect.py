@@ -25,25 +25,24 @@ def collect(
     """Sample brokers into plimsoll.broker-metrics and groups into plimsoll.membership."""
     import threading  # noqa: PLC0415 -- this verb only
 
-    from agent.collector import clients  # noqa: PLC0415 -- same
+    from agent.clients import read_cluster  # noqa: PLC0415 -- same
     from agent.collector import groups as group_watching  # noqa: PLC0415 -- same
     from agent.collector.kafka_source import KafkaSource  # noqa: PLC0415 -- same
-    from agent.collector.logs import log_to_stderr  # noqa: PLC0415 -- same
     from agent.collector.publisher import Publisher  # noqa: PLC0415 -- same
     from agent.collector.run import Collector, TopicFilter, clock  # noqa: PLC0415 -- same
     from agent.collector.stop import stop_on_signals  # noqa: PLC0415 -- same
+    from agent.telemetry import configure_logging  # noqa: PLC0415 -- same
 
-    log_to_stderr()
+    configure_logging()
     stop = stop_on_signals()
-    properties = clients.read_properties(command_config)
-    config = clients.confluent_config(bootstrap_server, properties)
+    cluster = read_cluster(bootstrap_server, command_config)
     now = clock()
-    source = KafkaSource(bootstrap_server, properties, TopicFilter(re.compile(topics)), now)
-    publisher = Publisher(config)
+    source = KafkaSource(cluster, TopicFilter(re.compile(topics)), now)
+    publisher = Publisher(cluster)
     watcher = group_watching.GroupWatcher(
         source.admin, publisher.publish, re.compile(groups), now, membership_repeat_s
     )
-    known = group_watching.known_groups(config)
+    known = group_watching.known_groups(cluster)
     watching = threading.Thread(
         target=watcher.run, args=(membership_interval_s, known, stop), name="groups"
     )
