@@ -2,7 +2,7 @@
 
 import typer
 
-from agent.commands import assign
+from agent.commands import agent, assign, collect, dev, topics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -10,12 +10,11 @@ app = typer.Typer(
     add_completion=False,
     help="Keep Kafka consumer groups level.",
 )
+app.command("agent")(agent.agent)
 app.command("assign")(assign.assign)
-
-
-@app.callback()
-def _root() -> None:
-    """Keep Kafka consumer groups level."""
+app.command("collect")(collect.collect)
+app.add_typer(topics.app, name="topics")
+app.add_typer(dev.app, name="dev")
 
 
 def main() -> None:

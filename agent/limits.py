@@ -99,3 +99,10 @@ time members take to follow."""
 
 DECISION_MOVES_MAX: Final = 2_000
 """Moves listed in one decision record, about 200 bytes each; the certificate counts them all."""
+
+INGEST_QUEUE_MAX: Final = 10_000
+"""Events waiting for the core; beyond it Faust's agents wait, and so the brokers keep them."""
+
+STREAMS_YARDSTICK_CELLS_MAX: Final = 4_000
+"""Tasks x clients up to which `plimsoll` measures itself against Kafka's placement: at 120 x 30
+the yardstick takes some 0.15 s, thirty times the plan itself."""

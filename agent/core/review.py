@@ -31,7 +31,7 @@ from agent.assign.certificate import certify
 from agent.core import targets
 from agent.core.admission import NotAdmitted, admit
 from agent.core.events import Command, Nudge, Write
-from agent.core.state import Group, Said, State
+from agent.core.state import Group, State
 from agent.core.tuning import PAUSE_KEY, Settings, settings_of
 from agent.core.worth import Cause, as_it_is, causes_of, refusal, relief_of
 
@@ -300,18 +300,20 @@ def _publish(
 
 def _say(look: _Review, decision: wire.Decision) -> list[Command]:
     """Write a verdict when it is news, or when the last one has grown old."""
+    if decision.reason != "outcome":
+        look.group.verdict = decision
     said = look.group.said
     if (
         said is not None
         and decision.verdict != "publish"
         and decision.reason != "outcome"
-        and (said.decision.verdict, said.decision.reason, said.decision.plan_id)
+        and (said.verdict, said.reason, said.plan_id)
         == (decision.verdict, decision.reason, decision.plan_id)
         and look.state.now_ms - said.ms < limits.DECISION_REPEAT_MS
     ):
         return []
     if decision.reason != "outcome":
-        look.group.said = Said(look.state.now_ms, decision)
+        look.group.said = decision
     return [Write(wire.DECISIONS, look.name, decision)]
 
 

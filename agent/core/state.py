@@ -31,14 +31,6 @@ class LoadChunk:
     records_per_s_stderr: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The verdict last written for a group; an equal one is not written again for a while."""
-
-    ms: int
-    decision: wire.Decision
-
-
 @dataclass(slots=True)
 class Group:
     """One consumer group."""
@@ -56,7 +48,10 @@ class Group:
     """The settings under which the proposal was made; others make it void."""
     measured_plan: str = ""
     """The plan whose outcome has been written."""
-    said: Said | None = None
+    verdict: wire.Decision | None = None
+    """The newest verdict."""
+    said: wire.Decision | None = None
+    """The verdict last written; one that says the same is not written again for a while."""
 
 
 @dataclass(slots=True)

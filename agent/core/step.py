@@ -60,6 +60,7 @@ def _fold_membership(state: State, record: Record) -> list[Command]:
         group = state.groups.get(record.key)
         if group is not None:
             group.membership, group.said, group.proposal = None, None, None
+            group.verdict = None
             _forget_empty(state, record.key)
         return []
     membership = wire.decode(wire.Membership, record.value)

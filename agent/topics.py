@@ -1,0 +1,120 @@
+"""Plimsoll's own topics: what they must look like, how they are made, whether they still are.
+
+The agent only verifies; a topic is created by `plimsoll topics create` and by nothing else, so a
+lost topic can never be replaced silently by an empty one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from agent import wire
+from agent.clients import Cluster
+
+HOUR_MS: Final = 3_600_000
+TIMEOUT_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it must be; `exact` says that another partition count breaks promises."""
+
+    name: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False
+
+
+_COMPACT: Final = {"cleanup.policy": "compact"}
+
+TOPICS: Final = (
+    TopicSpec(
+        wire.BROKER_METRICS, 3, {"cleanup.policy": "delete", "retention.ms": str(6 * HOUR_MS)}
+    ),
+    TopicSpec(wire.MEMBERSHIP, 1, _COMPACT),
+    TopicSpec(wire.PARTITION_LOAD, 1, _COMPACT),
+    TopicSpec(wire.CONFIG, 1, _COMPACT),
+    TopicSpec(wire.CONFIG_STATUS, 1, _COMPACT),
+    # One partition: a claim and the targets before and after it must have one order.
+    TopicSpec(wire.TARGETS, 1, _COMPACT, exact=True),
+    TopicSpec(
+        wire.DECISIONS, 1, {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * HOUR_MS)}
+    ),
+)
+
+
+def commands(bootstrap_servers: str, replication: int) -> list[str]:
+    """Give the `kafka-topics.sh` commands that create the topics."""
+    return [
+        " ".join(
+            [
+                f"kafka-topics.sh --bootstrap-server {bootstrap_servers} --create --if-not-exists",
+                f"--topic {spec.name} --partitions {spec.partitions}",
+                f"--replication-factor {replication}",
+                *(f"--config {name}={value}" for name, value in spec.config.items()),
+            ]
+        )
+        for spec in TOPICS
+    ]
+
+
+def create(cluster: Cluster, replication: int | None = None) -> list[str]:
+    """Create what is missing and wait until it has leaders; returns the names created."""
+    admin = AdminClient(cluster.confluent())
+    metadata = admin.list_topics(timeout=TIMEOUT_S)
+    factor = replication or min(3, len(metadata.brokers))
+    missing = [spec for spec in TOPICS if spec.name not in metadata.topics]
+    if not missing:
+        return []
+    futures = admin.create_topics(
+        [
+            NewTopic(
+                spec.name,
+                num_partitions=spec.partitions,
+                replication_factor=factor,
+                config=dict(spec.config),
+            )
+            for spec in missing
+        ]
+    )
+    for future in futures.values():
+        future.result(timeout=TIMEOUT_S)
+    return [spec.name for spec in missing]
+
+
+def check(cluster: Cluster) -> list[str]:
+    """List what is wrong, with the command that mends it; empty when all is well."""
+    admin = AdminClient(cluster.confluent())
+    existing = admin.list_topics(timeout=TIMEOUT_S).topics
+    present = [spec for spec in TOPICS if spec.name in existing]
+    problems = [
+        f"{spec.name}: missing; create it with `plimsoll topics create`"
+        for spec in TOPICS
+        if spec.name not in existing
+    ]
+    policies = _policies(admin, [spec.name for spec in present])
+    for spec in present:
+        wanted, found = spec.config["cleanup.policy"], policies[spec.name]
+        if found != wanted:
+            problems.append(
+                f"{spec.name}: cleanup.policy is {found}, must be {wanted}; mend it with"
+                f" `kafka-configs.sh --alter --topic {spec.name}"
+                f" --add-config cleanup.policy={wanted}`"
+            )
+        count = len(existing[spec.name].partitions)
+        if spec.exact and count != spec.partitions:
+            problems.append(f"{spec.name}: {count} partitions, must be {spec.partitions}")
+    return problems
+
+
+def _policies(admin: AdminClient, names: Sequence[str]) -> dict[str, str]:
+    if not names:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    answers = admin.describe_configs(resources)
+    return {
+        resource.name: str(future.result(timeout=TIMEOUT_S)["cleanup.policy"].value)
+        for resource, future in answers.items()
+    }
