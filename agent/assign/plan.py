@@ -15,7 +15,7 @@ from agent.assign.greedy import place_orphans, sticky_start
 from agent.assign.instance import Instance
 from agent.assign.model import NOBODY, Floats, Ints
 from agent.assign.polish import hand_over_giants, polish, return_home, score
-from agent.assign.racks import confined, cross_load, uncross
+from agent.assign.racks import confined, cross_floor, cross_load, uncross
 from agent.assign.route import pools_by_flow
 from agent.assign.shed import restore_band
 from agent.assign.state import State
@@ -78,12 +78,13 @@ def settled_plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> 
 
 
 def _plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
-    state = _balanced(instance, bound, cap, greedy)
+    blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
+    balanced = _balanced(blind, bound, cap, State(blind, greedy.place))
+    state = State(instance, balanced.place)
     if instance.has_racks:
         state = _rack_aware(instance, bound, cap, state)
     if instance.has_conflicts:
-        reach = np.maximum(cap, state.weight_on.max(initial=0) * 0 + cap)
-        state = separate(state, np.maximum(reach, state.weight_on))
+        state = separate(state, np.maximum(cap, state.weight_on))
     return _unless_start_is_as_good(instance, cap, state)
 
 
@@ -103,27 +104,35 @@ def _unless_start_is_as_good(instance: Instance, cap: Ints, state: State) -> Sta
 
 def _balanced(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
     """Bring all members into the band with few moves, racks and conflicts aside."""
-    blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
-    if not (greedy.weight_on > cap).any() and greedy.moves() <= _moves_needed(instance, cap):
+    enough = _moves_needed(instance, cap)
+    if not (greedy.weight_on > cap).any() and greedy.moves() <= enough:
         return greedy
     if is_uniform(instance):
-        return _by_flow(blind, bound, cap) or greedy
+        return _by_flow(instance, bound, cap) or greedy
     best = greedy
     if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
-        for level in (cap, _with_margin(instance, bound, cap)):
-            routed = _by_flow(blind, bound, level)
-            if routed is not None:
-                restore_band(routed, cap)
-                return_home(routed, cap)
-                best = min(best, routed, key=lambda s: score(s, cap))
-            if score(best, cap)[0] == 0:
-                break
-    cells = instance.units * max(instance.members, 1)
-    trials = min(TRIALS_MAX, TRIAL_CELLS // max(cells, 1))
-    best = polish(best, cap, enough=_moves_needed(instance, cap), trials=trials)
+        best = _best_routed(instance, bound, cap, best)
+    best = polish(best, cap, enough=enough, trials=_trials(instance))
     if score(best, cap)[0] > 0:
-        best = _best_effort(instance, bound, cap, best, trials)
+        best = _best_effort(instance, bound, cap, best)
     return best
+
+
+def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> State:
+    """Try flow with full caps and, should rounding not fit, with eased ones; keep the best."""
+    for level in (cap, _with_margin(instance, bound, cap)):
+        routed = _by_flow(instance, bound, level)
+        if routed is not None:
+            restore_band(routed, cap)
+            return_home(routed, cap)
+            best = min(best, routed, key=lambda s: score(s, cap))
+        if score(best, cap)[0] == 0 and not instance.has_racks:
+            break
+    return best
+
+
+def _trials(instance: Instance) -> int:
+    return min(TRIALS_MAX, TRIAL_CELLS // max(instance.units * instance.members, 1))
 
 
 def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:
@@ -162,7 +171,7 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
 
 
 def _best_effort(
-    instance: Instance, bound: float, cap: Ints, state: State, trials: int
+    instance: Instance, bound: float, cap: Ints, state: State
 ) -> State:
     """Where the band cannot be met: find how low one can go from scratch, then go there stickily."""
     fresh = replace(
@@ -182,15 +191,9 @@ def _best_effort(
         else:
             low = middle
     level = caps(instance, high)
-    best = greedy_plan(instance, level)
-    routed = _by_flow(
-        replace(instance, cross_share=np.zeros_like(instance.cross_share)), bound, level
-    )
-    if routed is not None:
-        restore_band(routed, level)
-        return_home(routed, level)
-        best = min(best, routed, key=lambda s: score(s, level))
-    best = polish(best, level, enough=_moves_needed(instance, level), trials=trials)
+    best = _best_routed(instance, bound, level, greedy_plan(instance, level))
+    enough = _moves_needed(instance, level)
+    best = polish(best, level, enough=enough, trials=_trials(instance))
     return min(
         best, state, State(instance, reached.place), key=lambda s: _effort(s, high)
     )
@@ -211,12 +214,21 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
     reach = np.maximum(cap, caps(instance, state.utilisation_max()))
     if is_uniform(instance):
         return _by_flow(instance, bound, reach) or state
+    floor = cross_floor(instance, bound, reach) * (1 + CROSS_GAIN_MIN)
     best = state.copy()
     uncross(best, reach)
     for places in confined(instance, bound, reach):
-        confined = greedy_plan(places, reach)
-        found = State(instance, _balanced(places, bound, reach, confined).place)
+        inside = greedy_plan(places, reach)
+        found = State(instance, _balanced(places, bound, reach, inside).place)
         restore_band(found, reach)
         uncross(found, reach)
-        best = min(best, found, key=lambda s: (score(s, reach)[0], cross_load(s), s.moves()))
+        best = min(best, found, key=lambda s: score(s, reach))
+        if score(best, reach)[:2] <= (0, floor):
+            return best
+    if instance.units * instance.members <= DIVE_CELLS_MAX:
+        best = _best_routed(instance, bound, reach, best)
+        uncross(best, reach)
+        best = polish(
+            best, reach, enough=0, enough_cross=int(floor), trials=_trials(instance) // 4
+        )
     return best

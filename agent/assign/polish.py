@@ -8,6 +8,7 @@ Does not: prove that no better placement exists.
 import numpy as np
 
 from agent.assign.model import Ints
+from agent.assign.racks import cross_load
 from agent.assign.shed import Relief
 from agent.assign.state import State
 
@@ -15,13 +16,20 @@ SEQUENCE = 20_261_121
 """Start of the fixed sequence of trials; any number does, changing it changes plans."""
 
 
-def polish(state: State, cap: Ints, *, enough: int, trials: int) -> State:
-    """Search for a state with fewer moves, until `enough` moves or `trials` trials."""
+def polish(
+    state: State, cap: Ints, *, enough: int, enough_cross: int = 0, trials: int
+) -> State:
+    """Search for fewer moves, and less across racks, until enough is reached or trials are used.
+
+    With racks it is enough that the load across racks is down to `enough_cross`.
+    """
+    racks = state.instance.has_racks
     return_home(state, cap)
     best, best_score = state, score(state, cap)
     sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
     for trial in range(trials):
-        if best_score <= (0, enough):
+        over, cross, moves = best_score
+        if not over and (cross <= enough_cross if racks else moves <= enough):
             break
         candidate = best.copy()
         frozen = _take_back(candidate, cap, sequence)
@@ -35,15 +43,19 @@ def polish(state: State, cap: Ints, *, enough: int, trials: int) -> State:
     return best
 
 
-def score(state: State, cap: Ints) -> tuple[int, int]:
-    """Weight over the caps, then partitions away from home: less is better."""
-    return int(np.maximum(state.weight_on - cap, 0).sum()), state.moves()
+def score(state: State, cap: Ints) -> tuple[int, int, int]:
+    """Weight over the caps, weight across racks, partitions away from home: less is better."""
+    over = int(np.maximum(state.weight_on - cap, 0).sum())
+    return over, cross_load(state), state.moves()
 
 
 def return_home(state: State, cap: Ints) -> None:
-    """Return units whose home has room for them, lightest first."""
+    """Return units whose home has room for them and crosses no more, lightest first."""
     instance = state.instance
     away = np.flatnonzero((instance.home >= 0) & (state.place != instance.home))
+    if instance.has_racks:
+        here = instance.cross_of(away, state.place[away])
+        away = away[instance.cross_of(away, instance.home[away]) <= here]
     for unit in away[np.argsort(instance.weight[away], kind="stable")].tolist():
         home = int(instance.home[unit])
         if state.weight_on[home] + instance.weight[unit] <= cap[home]:

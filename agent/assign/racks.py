@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.assign.flow import build_network
+from agent.assign.flow import CROSS, build_network, solve_network
 from agent.assign.instance import Instance
 from agent.assign.model import NOBODY, Ints
 from agent.assign.route import pools_by_flow
@@ -32,11 +32,27 @@ def cross_load(state: State) -> int:
     return int(instance.cross_of(placed, state.place[placed]).sum())
 
 
+def alike(instance: Instance) -> Ints:
+    """Give each member its pool: those of one rack that may hold the same units."""
+    readers = np.unique(np.packbits(instance.may, axis=0), axis=1, return_inverse=True)[1]
+    keys = instance.member_rack * (int(readers.max()) + 1) + readers.reshape(-1)
+    return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
+    """Give the least weight that crosses racks if units could be split."""
+    free = replace(instance, toll=np.zeros(instance.units, dtype=np.int64))
+    share = np.floor(instance.capacity * bound).astype(np.int64)
+    network = build_network(free, cap, share, alike(instance))
+    routes = solve_network(network)
+    if routes is None:
+        return 0.0
+    return routes.cost / CROSS * float(instance.weight.sum()) / max(int(network.supply.sum()), 1)
+
+
 def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
     """Give the instance confined to the pools of optimal flows, with full and with eased caps."""
-    readers = np.unique(instance.may.T, axis=0, return_inverse=True)[1].reshape(-1)
-    keys = instance.member_rack * (int(readers.max()) + 1) + readers
-    pool_of = np.unique(keys, return_inverse=True)[1].reshape(-1)
+    pool_of = alike(instance)
     pools = int(pool_of.max()) + 1
     in_pool = np.arange(pools)[:, None] == pool_of[None, :]
     share = np.floor(instance.capacity * bound).astype(np.int64)

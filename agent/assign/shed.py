@@ -25,6 +25,9 @@ CELLS = 20_000
 SCAN_MAX = 50_000
 """Up to this many units x members each step weighs pairs even where a single unit would do."""
 
+CROSS_MOVES = 50.0
+"""Moves that one mean load across racks is worth while relieving."""
+
 PAIR_CELLS_MAX = 40_000_000
 """(unit, member) cells that pair steps of one run may search: about two seconds."""
 
@@ -52,6 +55,9 @@ class Relief:
         if frozen is not None:
             self._movable &= ~frozen
         self._thorough = instance.units * instance.members <= SCAN_MAX
+        self._racks = instance.has_racks
+        mean = instance.weight.sum() / max(instance.units, 1)
+        self._cross_price = CROSS_MOVES / max(mean, 1.0)
         self._cells_left = PAIR_CELLS_MAX
         self._held = _Held(state)
 
@@ -91,18 +97,29 @@ class Relief:
             return pair
         return single
 
-    def _price(self, units: Ints, targets: Ints) -> Ints:
-        """Partitions moved by sending units to targets (broadcast); below 0 when they return."""
+    def _price(self, units: Ints, targets: Ints) -> Floats:
+        """Partitions moved by sending units to targets (broadcast); below 0 when they return.
+
+        Load that starts to cross racks is priced as that of many moves.
+        """
         home, toll = self._home[units], self._toll[units]
         leaves = (self._state.place[units] == home) & (home >= 0)
         returns = (targets == home) & ~leaves
-        return np.asarray(np.where(leaves, toll, 0) - np.where(returns, toll, 0))
+        price = np.where(leaves, toll, 0) - np.where(returns, toll, 0)
+        if not self._racks:
+            return price.astype(np.float64)
+        instance, here = self._state.instance, self._state.place[units]
+        more = instance.cross_of(units, targets) - instance.cross_of(units, here)
+        return np.asarray(price + more * self._cross_price)
 
     def _single(self, units: Ints, source: int, excess: int, room: Ints) -> _Step | None:
         """Send one unit elsewhere: look at units from the worthiest on, until one fits."""
+        if self._racks:
+            return self._single_by_price(units, source, excess, room)
         weight = self._weight[units]
         settled = (self._home[units] == source) & (self._toll[units] > 0)
-        worth = _worth(np.minimum(weight, excess), np.where(settled, self._toll[units], 0))
+        price = np.where(settled, self._toll[units], 0).astype(np.float64)
+        worth = _worth(np.minimum(weight, excess), price)
         order = np.lexsort((units, weight, -worth))
         bite = max(1, CELLS // len(room))
         for begin in range(0, len(order), bite):
@@ -116,6 +133,22 @@ class Relief:
                 target = self._target(unit, np.flatnonzero(fits[first]), room)
                 return _Step(float(worth[some[first]]), (unit,), (target,))
         return None
+
+    def _single_by_price(
+        self, units: Ints, source: int, excess: int, room: Ints
+    ) -> _Step | None:
+        """Send one unit elsewhere where each target has a price of its own."""
+        weight = self._weight[units][:, None]
+        fits = self._may[self._class[units]] & (room[None, :] >= weight)
+        fits[:, source] = False
+        price = self._price(units[:, None], np.arange(len(room))[None, :])
+        relief = np.where(fits, np.minimum(weight, excess), 0)
+        left = np.where(fits, room[None, :] - weight, 0)
+        found = _best_cell(relief, price, weight if self._tight else weight - left)
+        if found is None:
+            return None
+        worth, i, j = found
+        return _Step(worth, (int(units[i]),), (j,))
 
     def _target(self, unit: int, targets: Ints, room: Ints) -> int:
         """Choose among members where a unit fits: its home, else tight or least utilised."""
@@ -278,19 +311,19 @@ class _Sorted:
         return np.asarray(column[self._order][position])
 
 
-def _worth(relief: Ints, price: Ints) -> Floats:
+def _worth(relief: Ints, price: Floats) -> Floats:
     """Relief for each partition moved; what moves nothing is worth more than anything else."""
-    return np.where(price <= 0, relief * 1e6, relief / np.maximum(price, 1))
+    return np.where(price <= 0, relief * 1e6, relief / np.maximum(price, 1e-3))
 
 
-def _best_cell(relief: Ints, price: Ints, shifted: Ints) -> tuple[float, int, int] | None:
+def _best_cell(relief: Ints, price: Floats, shifted: Ints) -> tuple[float, int, int] | None:
     """Give the cell worth most; among equals the one that shifts least weight."""
     worth = np.where(relief > 0, _worth(relief, price), 0.0)
     top = float(worth.max(initial=0.0))
     if top <= 0:
         return None
     rows, columns = np.nonzero(worth >= top * (1 - 1e-12))
-    pick = int(shifted[rows, columns].argmin())
+    pick = int(np.broadcast_to(shifted, worth.shape)[rows, columns].argmin())
     return top, int(rows[pick]), int(columns[pick])
 
 

@@ -1,17 +1,42 @@
 """From a problem to a plan: the order of the phases, the moves with their reasons, the times."""
 
+from dataclasses import replace
 from time import perf_counter
+
+import numpy as np
 
 from agent.assign.certificate import certify
 from agent.assign.instance import build_instance, spread
-from agent.assign.model import GroupPlan, GroupProblem
+from agent.assign.model import GroupPlan, GroupProblem, distinct_pairs
 from agent.assign.plan import band, greedy_plan, settled_plan
 from agent.assign.why import explain, limited_by
+from agent.errors import TheirFault
+from agent.limits import INCOMPATIBLE_PAIRS_MAX
+from cost.incompatibility import TooManyPairsError, astraea, network_ingress
+
+
+def with_incompatible(problem: GroupProblem) -> GroupProblem:
+    """Add the pairs that the chosen rule finds to those that the caller named."""
+    rule = problem.options.incompatibility
+    try:
+        if rule == "network-ingress":
+            found = network_ingress(
+                problem.load, problem.load_stderr, problem.broker, pairs_max=INCOMPATIBLE_PAIRS_MAX
+            )
+        elif rule == "astraea":
+            found = astraea(problem.load, problem.broker, pairs_max=INCOMPATIBLE_PAIRS_MAX)
+        else:
+            return problem
+    except TooManyPairsError as error:
+        raise TheirFault("options.incompatibility", str(error)) from error
+    both = np.concatenate([problem.incompatible, found])
+    return replace(problem, incompatible=distinct_pairs(both))
 
 
 def solve(problem: GroupProblem) -> GroupPlan:
     """Plan one group; the same problem gives the same plan, whatever it was listed like."""
     marks = [perf_counter()]
+    problem = with_incompatible(problem)
     instance = build_instance(problem)
     bound, cap = band(instance, problem.options.imbalance)
     marks.append(perf_counter())

@@ -35,6 +35,7 @@ class Shape:
     capacities: tuple[float, ...] = (1.0,)
     imbalance: float = 0.05
     rack_aware: bool = True
+    replicas: int = 2
 
     def name(self) -> str:
         """Give a short name for tables."""
@@ -98,7 +99,7 @@ def make(shape: Shape, seed: int) -> GroupProblem:
     racks: list[list[str]] | None = None
     if shape.racks:
         racks = [
-            [rack_names[(i + k) % shape.racks] for k in range(min(2, shape.racks))]
+            [rack_names[(i + k) % shape.racks] for k in range(min(shape.replicas, shape.racks))]
             for i in (rng.randrange(shape.racks) for _ in rows)
         ]
     return GroupProblem.build(
