@@ -166,6 +166,11 @@ final class TargetLog {
     }
   }
 
+  /** The groups that it keeps. */
+  Set<String> groups() {
+    return groups;
+  }
+
   /** The targets to follow now, by group id. */
   Map<String, Target> targets() {
     return Map.copyOf(targets);

@@ -4,7 +4,6 @@ import io.plimsoll.control.TargetLog.Outcome;
 import io.plimsoll.control.TargetLog.Verdict;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -40,6 +39,9 @@ public final class TargetReader implements TargetReaderMXBean, Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(TargetReader.class);
   private static final Map<String, TargetReader> SHARED = new ConcurrentHashMap<>();
 
+  /** States in which reading goes on, so that more may be known soon. */
+  private static final Set<String> READING = Set.of("STARTING", "CATCHING_UP", "LIVE");
+
   private static final Duration POLL = Duration.ofMillis(500);
   private static final Duration LOOKUP = Duration.ofSeconds(5);
 
@@ -59,6 +61,7 @@ public final class TargetReader implements TargetReaderMXBean, Runnable {
   private final Map<Outcome, AtomicLong> counts = new ConcurrentHashMap<>();
   private volatile boolean startOver;
   private volatile Map<String, Target> targets = Map.of();
+  private volatile Set<String> settled = Set.of();
   private volatile String state = "STARTING";
   private volatile long newestClaim = -1;
 
@@ -104,19 +107,17 @@ public final class TargetReader implements TargetReaderMXBean, Runnable {
     return Optional.ofNullable(targets.get(group));
   }
 
+  /**
+   * Whether it is known if this group has a target: the topic was read to its end for it, or cannot
+   * be read for now.
+   */
+  public boolean isSettled(String group) {
+    return settled.contains(group) || !READING.contains(state);
+  }
+
   private static Map<String, Object> readerConfig(
       Object bootstrapServers, Map<String, ?> clientConfig) {
-    Map<String, Object> config = new HashMap<>();
-    clientConfig.forEach(
-        (name, value) -> {
-          if (name.startsWith("security.")
-              || name.startsWith("sasl.")
-              || name.startsWith("ssl.")
-              || name.equals("client.dns.lookup")) {
-            config.put(name, value);
-          }
-        });
-    config.put(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrapServers);
+    Map<String, Object> config = ClientSettings.inherit(bootstrapServers, clientConfig);
     config.put(
         ConsumerConfig.CLIENT_ID_CONFIG, "plimsoll-target-reader-" + ProcessHandle.current().pid());
     config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
@@ -223,6 +224,7 @@ public final class TargetReader implements TargetReaderMXBean, Runnable {
   private void publish(TargetLog log) {
     newestClaim = log.newestClaim();
     targets = log.targets();
+    settled = log.groups();
   }
 
   private void count(ConsumerRecord<byte[], byte[]> record, Verdict verdict) {
