@@ -48,8 +48,9 @@ class LocalCluster:
     `config` overrides settings of all brokers, `broker_config` those of single ones; `jvm` and
     `broker_jvm` add Java options. In all of them `{broker}` stands for the broker's id and
     `{port}` for a free port of its own, readable as `node(id).extra_port`; both also pass through
-    JVM options such as `-javaagent:agent.jar={port}:rules.yaml`. Data goes to `folder`, or to a
-    new one that is deleted at the end.
+    JVM options such as `-javaagent:agent.jar={port}:rules.yaml`. `{client_port}` and
+    `{controller_port}` serve to write `listeners` anew. Data goes to `folder`, or to a new one that
+    is deleted at the end.
     """
 
     def __init__(

@@ -42,15 +42,17 @@ JVM_FLAGS: Final = (
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "auto.offset.reset": "earliest",
-    "heartbeat.interval.ms": "1000",
+    # A moved partition pauses for about one heartbeat interval.
+    "heartbeat.interval.ms": "500",
     "session.timeout.ms": "6000",
     # Small steps between polls, so that a rebalance does not wait for a slow batch.
     "max.poll.records": "50",
-    # Little prefetch: what a capped consumer has fetched already is latency.
-    "max.partition.fetch.bytes": "65536",
-    "fetch.max.bytes": "524288",
-    "fetch.min.bytes": "32768",
-    "fetch.max.wait.ms": "200",
+    # Little prefetch: what a capped consumer has fetched already is latency, and what it has
+    # fetched of one partition the others have to wait for.
+    "max.partition.fetch.bytes": "8192",
+    "fetch.max.bytes": "32768",
+    "fetch.min.bytes": "8192",
+    "fetch.max.wait.ms": "100",
     "enable.metrics.push": "false",
 }
 

@@ -96,8 +96,16 @@ class Node:
         return [*_java("WARN"), "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", *arguments]
 
     def _filled(self, text: str) -> str:
-        """Put the node's id and extra port where a value asks for them."""
-        return text.replace("{broker}", str(self.id)).replace("{port}", str(self.extra_port))
+        """Put the node's id and ports where a value asks for them."""
+        known = {
+            "{broker}": self.id,
+            "{port}": self.extra_port,
+            "{client_port}": self.client_port,
+            "{controller_port}": self.controller_port,
+        }
+        for name, value in known.items():
+            text = text.replace(name, str(value))
+        return text
 
 
 def _java(log_level: str) -> list[str]:

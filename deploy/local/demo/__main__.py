@@ -30,12 +30,12 @@ def play(seed: int, folder: Path) -> int:
     for name in ("kafka", "spark"):
         fetch(name)
     consumer_jar()
-    plugin_jar()
+    plugin = plugin_jar()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     print("starting three brokers", file=sys.stderr)
     with LocalCluster() as cluster, Leash() as leash:
-        stage = Stage(folder, Traffic(seed=seed), cluster, leash)
+        stage = Stage(folder, Traffic(seed=seed), cluster, leash, plugin)
         try:
             notes = Run(stage).play()
         except DemoError as failure:

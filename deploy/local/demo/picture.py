@@ -42,16 +42,20 @@ def draw(measured: Measurement) -> Figure:
     offered, processed, lag, moved = panels
     mean = measured.stage.traffic.rate_mb_s / 12
     times = (edges[:-1] - start) / 1e3
+    colours = dict(
+        zip(sorted(measured.stage.consumers), plt.get_cmap("tab20").colors, strict=False)
+    )
     for client, series in _offered_per_client(measured, edges).items():
-        offered.plot(times, series / 1e6, linewidth=1.0, label=client)
+        offered.plot(times, series / 1e6, linewidth=1.0, color=colours[client], label=client)
     _, loads = load_per_client(measured.history, start, int(edges[-1]), STEP_MS)
     for client, series in loads.items():
-        processed.plot(times, series[: len(times)] / 1e6, linewidth=1.0, label=client)
+        processed.plot(times, series / 1e6, linewidth=1.0, color=colours[client])
     for panel, title in ((offered, "offered to"), (processed, "processed by")):
         panel.set_ylabel(f"{title} each\nconsumer, MB/s")
         panel.axhline(1.25 * mean, color="black", linestyle="--", linewidth=0.8, label="capacity")
         panel.axhline(mean, color="black", linestyle=":", linewidth=0.8, label="mean")
-    offered.legend(ncols=2, fontsize=6, loc="upper right")
+    offered.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    offered.set_xlim(0, times[-1])
     marks = [int(ms) for ms in edges]
     lags = np.array(lag_bytes(measured.history, measured.truth, marks)) / 1e6
     lag.fill_between((edges - start) / 1e3, lags, color="#7f7f7f", alpha=0.6)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deploy.local.artifacts import plugin_jar
 from deploy.local.cluster import LocalCluster
 from deploy.local.consumers import ConsumerProcess, start_consumer
 from deploy.local.demo.watch import Watch
@@ -35,6 +34,8 @@ class Stage:
     traffic: Traffic
     cluster: LocalCluster
     leash: Leash
+    plugin: Path
+    """The jar that consumers have on their class path; built once, so that all run the same."""
     watch: Watch = field(init=False)
     consumers: dict[str, ConsumerProcess] = field(default_factory=dict)
     services: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class Stage:
             group=GROUP,
             topics=self.topics,
             settings={**SETTINGS, "app.cap.bytes.per.s": str(cap)},
-            plugin=plugin_jar(),
+            plugin=self.plugin,
         )
         self.consumers[client_id] = consumer
         self.watch.add_consumer(consumer.journal)

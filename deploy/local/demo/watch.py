@@ -15,7 +15,7 @@ from deploy.local.history import History, Partition, merge, read_history
 from deploy.local.measures import Truth, delivered_bytes, latency_quantile_ms, read_truth
 
 REPORT_DELAY_MS: Final = 1_500
-"""Consumers report twice a second, the load once: what is older than this is complete."""
+"""Consumers report four times a second, the load once: what is older than this is complete."""
 
 
 class GrowingFile:

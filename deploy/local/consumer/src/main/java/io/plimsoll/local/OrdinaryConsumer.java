@@ -31,7 +31,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *   <li>{@code app.topics} comma-separated topics
  *   <li>{@code app.journal} file to which it writes what it does
  *   <li>{@code app.cap.bytes.per.s} how much it can process, 0 without limit
- *   <li>{@code app.report.ms} how often it reports and commits
+ *   <li>{@code app.report.ms} how often it reports
+ *   <li>{@code app.commit.ms} how often it commits, having reported first
  * </ul>
  *
  * A line {@code cap N} on standard input changes the limit. SIGTERM leaves the group properly.
@@ -41,11 +42,13 @@ public final class OrdinaryConsumer implements ConsumerRebalanceListener {
   private final Journal journal;
   private final TokenBucket bucket;
   private final long reportMs;
+  private final long commitMs;
   private final Collection<String> topics;
 
   private OrdinaryConsumer(Properties settings) throws IOException {
     topics = Arrays.asList(settings.getProperty("app.topics").split(","));
-    reportMs = Long.parseLong(settings.getProperty("app.report.ms", "500"));
+    reportMs = Long.parseLong(settings.getProperty("app.report.ms", "250"));
+    commitMs = Long.parseLong(settings.getProperty("app.commit.ms", "1000"));
     bucket = new TokenBucket(Double.parseDouble(settings.getProperty("app.cap.bytes.per.s", "0")));
     journal = new Journal(settings.getProperty("app.journal"), settings.getProperty(ConsumerConfig.CLIENT_ID_CONFIG));
     Properties kafka = new Properties();
@@ -83,6 +86,7 @@ public final class OrdinaryConsumer implements ConsumerRebalanceListener {
   private void run() throws InterruptedException {
     consumer.subscribe(topics, this);
     long reportedMs = System.currentTimeMillis();
+    long committedMs = reportedMs;
     try {
       while (true) {
         ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
@@ -93,11 +97,10 @@ public final class OrdinaryConsumer implements ConsumerRebalanceListener {
         if (now - reportedMs >= reportMs) {
           reportedMs = now;
           journal.report();
-          consumer.commitAsync((offsets, error) -> {
-            if (error != null) {
-              journal.note("commit-failed", "error", error.toString());
-            }
-          });
+          if (now - committedMs >= commitMs) {
+            committedMs = now;
+            commit();
+          }
         }
       }
     } catch (WakeupException e) {
@@ -108,6 +111,14 @@ public final class OrdinaryConsumer implements ConsumerRebalanceListener {
       journal.note("failed", "error", e.toString());
       throw e;
     }
+  }
+
+  private void commit() {
+    consumer.commitAsync((offsets, error) -> {
+      if (error != null) {
+        journal.note("commit-failed", "error", error.toString());
+      }
+    });
   }
 
   private void process(ConsumerRecord<byte[], byte[]> record) throws InterruptedException {
