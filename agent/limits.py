@@ -106,3 +106,12 @@ INGEST_QUEUE_MAX: Final = 10_000
 STREAMS_YARDSTICK_CELLS_MAX: Final = 4_000
 """Tasks x clients up to which `plimsoll` measures itself against Kafka's placement: at 120 x 30
 the yardstick takes some 0.15 s, thirty times the plan itself."""
+
+STREAMS_EXCHANGES_MAX: Final = 2_000
+"""Exchanges of copies that even out unequal loads: several for each client that we measure."""
+
+STREAMS_PARTNERS_MAX: Final = 16
+"""Least loaded clients that an exchange is tried with, before loads count as even."""
+
+STREAMS_GAIN_MIN: Final = 1e-3
+"""Share of the highest load per thread that one exchange must save to be worth making."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agent.streams import certificate, door, engine, high_availability
+from agent.streams import certificate, door, engine, high_availability, planner
 from agent.streams.problem import Placement, Problem
 
 __all__ = ["answer"]
@@ -16,6 +16,7 @@ __all__ = ["answer"]
 ASSIGNORS: Final[dict[str, Callable[[Problem], Placement]]] = {
     "engine": engine.assign,
     "high-availability": high_availability.assign,
+    "plimsoll": planner.assign,
 }
 
 

@@ -1,0 +1,169 @@
+"""`plimsoll`: actives, standbys and stateless tasks in one plan.
+
+Kafka's assignor computes a target that ignores who holds what, and then spends rounds on getting
+there. This one starts from who holds what: it moves what level load needs, prefers clients that
+have the state, spreads copies over racks, and lets extra copies warm up within a budget of bytes.
+
+Several plans differ in what comes first (stay, level, racks, traffic). They are tried in a fixed
+order, and the first one wins that is no worse than Kafka's own placement of the same problem in
+*every* respect that we measure: load per thread and its spread, cross-rack actives, cold moves,
+copies that share a rack. If none is, Kafka's placement is the answer, so this assignor is never
+worse. The yardstick costs a run of `high_availability`; where that is dear (see
+`limits.STREAMS_YARDSTICK_CELLS_MAX`) the plan is chosen without it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from agent import limits
+from agent.streams import high_availability, level
+from agent.streams.problem import UNKNOWN, Ints, Placement, Problem
+from agent.streams.target import (
+    CopyOrder,
+    Holdings,
+    Weights,
+    load_per_thread,
+    place_actives,
+    place_copies,
+)
+from agent.streams.transition import Transition
+
+STAY = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000)
+"""Nothing moves without its state for traffic's sake, nor to be level within one per thread."""
+
+STAY_NEAR = Weights(away=1_000_000, warm=1_000, cold=10_000_000, slack=100_000)
+"""The same, but within one task per thread of level, traffic comes before level load."""
+
+LEVEL = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=1_000_000_000)
+"""As `STAY`, but level load is worth a cold move."""
+
+TRAFFIC = Weights(away=100_000_000, warm=1_000, cold=100_000, slack=10_000_000_000)
+"""Level first, then the least traffic, then the fewest cold moves."""
+
+
+ORDERS: Final[tuple[CopyOrder, ...]] = ("racks", "stay", "level")
+
+
+@dataclass(frozen=True, slots=True)
+class Merit:
+    """What a placement is measured by; less is better throughout."""
+
+    load_max: float
+    load_spread: float
+    cross_rack: int
+    cold_moves: int
+    shared_racks: int
+    copies_missing: int
+    bytes_restored: int
+    followup: bool
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int, int, float]:
+        """Order plans that are good enough: settled first, then what disturbs least."""
+        return (
+            self.followup,
+            self.bytes_restored,
+            self.cold_moves,
+            self.shared_racks,
+            self.cross_rack,
+            self.load_spread,
+        )
+
+    def no_worse(self, other: "Merit") -> bool:
+        """Whether nothing here is worse than there."""
+        eps = 1e-9
+        return (
+            self.load_max <= other.load_max + eps
+            and self.load_spread <= other.load_spread + eps
+            and self.cross_rack <= other.cross_rack
+            and self.cold_moves <= other.cold_moves
+            and self.shared_racks <= other.shared_racks
+            and self.copies_missing <= other.copies_missing
+            and self.bytes_restored <= other.bytes_restored
+            and self.followup <= other.followup
+        )
+
+
+def measure(problem: Problem, placement: Placement) -> Merit:
+    """Measure a placement."""
+    owner = np.array(placement.active, dtype=np.int64)
+    load = load_per_thread(problem, placement.active, placement.standby)
+    before = problem.previous_active
+    moved = np.flatnonzero((before >= 0) & (before != owner) & problem.stateful).tolist()
+    racks = len(set(problem.client_rack[problem.client_rack < len(problem.racks)].tolist()))
+    rack: list[int] = problem.client_rack.tolist()
+    shared = missing = 0
+    for task in problem.stateful_tasks:
+        copies = (placement.active[task], *placement.standby[task])
+        shared += len({rack[c] for c in copies}) < min(len(copies), racks)
+        if problem.has_changelog[task]:
+            missing += max(0, problem.copies - len(copies))
+    return Merit(
+        load_max=float(load.max()),
+        load_spread=float(load.max() - load.min()),
+        cross_rack=int(problem.source_away_of[np.arange(len(owner)), owner].sum()),
+        cold_moves=sum(placement.active[task] not in problem.held[task] for task in moved),
+        shared_racks=shared,
+        copies_missing=missing,
+        bytes_restored=bytes_to_restore(problem, placement),
+        followup=placement.followup,
+    )
+
+
+def bytes_to_restore(problem: Problem, placement: Placement) -> int:
+    """Sum what all assigned copies have yet to restore; unknown lags count as nothing there."""
+    left = 0
+    ends: list[int] = problem.end_offset.tolist()
+    sizes: list[int] = problem.state_bytes.tolist()
+    for task in problem.stateful_tasks:
+        end = ends[task]
+        for client in (placement.active[task], *placement.standby[task]):
+            lag = problem.lags[client].get(task, end)
+            share = end if lag == UNKNOWN else max(0, min(lag, end))
+            left += sizes[task] * share // end if end else 0
+    return left
+
+
+def assign(problem: Problem) -> Placement:
+    """Assign as `plimsoll` does."""
+    holdings = Holdings(problem)
+    if problem.tasks * problem.clients > limits.STREAMS_YARDSTICK_CELLS_MAX:
+        first = TRAFFIC if problem.config.unbounded_lag else LEVEL
+        return _plan(problem, holdings, place_actives(problem, holdings, first), "racks")
+    kafka = high_availability.assign(problem)
+    yardstick = measure(problem, kafka)
+    good = []
+    for plan in _plans(problem, holdings, kafka):
+        merit = measure(problem, plan)
+        if merit.no_worse(yardstick):
+            good.append((plan, merit))
+    if not yardstick.followup:
+        good.append((kafka, yardstick))
+    settled = [(plan, merit) for plan, merit in good if not merit.followup]
+    if settled:
+        return min(settled, key=lambda found: found[1].rank)[0]
+    # All are on their way: the plan that comes first does so in every round, and gets there.
+    return good[0][0] if good else kafka
+
+
+def _plans(problem: Problem, holdings: Holdings, kafka: Placement) -> Iterator[Placement]:
+    """Give plans, those that disturb least first."""
+    for weights in (STAY, STAY_NEAR, LEVEL, TRAFFIC):
+        owner = place_actives(problem, holdings, weights)
+        for order in ORDERS:
+            yield _plan(problem, holdings, owner, order)
+    if not kafka.followup:  # Else Kafka's actives are on their way, and these would stop them.
+        owner = np.array(kafka.active, dtype=np.int64)
+        for order in ORDERS:
+            yield _plan(problem, holdings, owner, order)
+
+
+def _plan(problem: Problem, holdings: Holdings, target: Ints, order: CopyOrder) -> Placement:
+    """Place copies around target actives, even out unequal loads, and see what can be used now."""
+    copies: Sequence[Sequence[int]] = place_copies(problem, holdings, target, order)
+    if np.ptp(problem.load) > 0:
+        target, copies = level.even_out(problem, holdings, target, copies)
+    return Transition(problem, holdings).plan(target, copies)
