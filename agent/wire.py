@@ -214,7 +214,7 @@ class CapacityRule(Struct, frozen=True, kw_only=True):
 
 
 class CostWeights(Struct, frozen=True, kw_only=True):
-    """Load of a partition = network_ingress x bytes/s + records x records/s."""
+    """How much bytes/s and records/s count towards a partition's load (`cost.combine`)."""
 
     network_ingress: float = 1.0
     records: float = 0.0

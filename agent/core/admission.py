@@ -16,16 +16,18 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from agent import limits, wire
 from agent.assign import GroupProblem, Member, Options, Partitions
 from agent.core.state import Floats, LoadChunk, State
 from agent.core.tuning import Settings, cost_of
+from cost.combine import combine
 
 
 class NotAdmitted(Exception):  # noqa: N818 -- a verdict, not an error
@@ -54,8 +56,10 @@ def admit(
         raise NotAdmitted(
             "hold", "unowned-partitions", f"{len(missing)} of {len(rows)}, first {missing[0]}"
         )
-    load = {t: _load_of(state, group, t, shapes[t].partitions) for t in topics}
-    _check_loads(load, state.now_ms)
+    now_ms = state.now_ms
+    rates = {t: _rates_of(state.loads.get(t, {}), shapes[t].partitions, now_ms) for t in topics}
+    _check_rates(rates, len(rows), now_ms)
+    load, stderr = _cost(state, group, topics, rates)
     racks: list[list[str] | None] = []
     brokers: list[str | None] = []
     for topic in topics:
@@ -75,8 +79,8 @@ def admit(
         Partitions(
             topic=[t for t, _ in rows],
             partition=[p for _, p in rows],
-            load=np.concatenate([load[t].rate for t in topics]),
-            load_stderr=np.concatenate([load[t].stderr for t in topics]).tolist(),
+            load=load,
+            load_stderr=stderr.tolist(),
             owner=[owners[row] for row in rows],
             racks=racks,
             broker=brokers,
@@ -125,53 +129,81 @@ def _owners(membership: wire.Membership) -> dict[tuple[str, int], str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _TopicLoad:
-    """Rates by partition number, in the group's own unit; NaN where nothing is measured."""
+class _TopicRates:
+    """What is measured of a topic, by partition number: names of costs to values and errors."""
 
-    rate: Floats
-    stderr: Floats
+    columns: dict[str, tuple[Floats, Floats]]
     measured: int
     oldest_ms: int
 
 
-def _load_of(state: State, group: str, topic: str, partitions: int) -> _TopicLoad:
-    """Join a topic's chunks; a partition without a rate gets the topic's mean, and its spread."""
-    weights = cost_of(state.configs, group, topic, state.now_ms)
-    rate = np.full(partitions, np.nan)
-    stderr = np.full(partitions, np.nan)
-    chunks: Mapping[int, LoadChunk] = state.loads.get(topic, {})
-    fresh_ms = state.now_ms - limits.LOAD_STALE_MS_MAX
+def _rates_of(chunks: Mapping[int, LoadChunk], partitions: int, now_ms: int) -> _TopicRates:
+    """Join a topic's fresh chunks; a partition without a rate gets the topic's mean and spread."""
+    names = ("bytes_per_s", "bytes_per_s_stderr", "records_per_s", "records_per_s_stderr")
+    table = np.full((len(names), partitions), np.nan)
     for chunk in chunks.values():
-        if chunk.ms < fresh_ms:
+        if now_ms - chunk.ms > limits.LOAD_STALE_MS_MAX:
             continue
         rows = chunk.partition < partitions
-        at = chunk.partition[rows]
-        rate[at] = (
-            weights.network_ingress * chunk.bytes_per_s[rows]
-            + weights.records * chunk.records_per_s[rows]
-        )
-        stderr[at] = np.hypot(
-            weights.network_ingress * chunk.bytes_per_s_stderr[rows],
-            weights.records * chunk.records_per_s_stderr[rows],
-        )
-    known = ~np.isnan(rate)
+        for column, name in zip(table, names, strict=True):
+            column[chunk.partition[rows]] = getattr(chunk, name)[rows]
+    known = ~np.isnan(table[0])
     measured = int(known.sum())
-    if 0 < measured < partitions:
-        mean = float(rate[known].mean())
-        stderr[~known] = max(mean, float(rate[known].std()))
-        rate[~known] = mean
-    oldest = min((c.ms for c in chunks.values()), default=0)
-    return _TopicLoad(np.nan_to_num(rate), np.nan_to_num(stderr), measured, oldest)
+    for rate, stderr in (table[:2], table[2:]):
+        if 0 < measured < partitions:
+            mean = rate[known].mean()
+            stderr[~known] = max(mean, rate[known].std())
+            rate[~known] = mean
+    table = np.nan_to_num(table)
+    return _TopicRates(
+        columns={"network_ingress": (table[0], table[1]), "records": (table[2], table[3])},
+        measured=measured,
+        oldest_ms=min((c.ms for c in chunks.values()), default=0),
+    )
 
 
-def _check_loads(load: Mapping[str, _TopicLoad], now_ms: int) -> None:
-    total = sum(len(one.rate) for one in load.values())
-    measured = sum(one.measured for one in load.values())
+def _check_rates(rates: Mapping[str, _TopicRates], total: int, now_ms: int) -> None:
+    measured = sum(one.measured for one in rates.values())
     if measured >= limits.COMPLETENESS_MIN * total:
         return
-    heard = [one.oldest_ms for one in load.values() if one.oldest_ms]
+    heard = [one.oldest_ms for one in rates.values() if one.oldest_ms]
     if heard and now_ms - min(heard) > limits.LOAD_STALE_MS_MAX:
         raise NotAdmitted(
             "refuse", "loads-stale", f"oldest rates are {(now_ms - min(heard)) / 1e3:.0f} s old"
         )
     raise NotAdmitted("refuse", "loads-missing", f"{measured} of {total} partitions have a rate")
+
+
+def _cost(
+    state: State, group: str, topics: Sequence[str], rates: Mapping[str, _TopicRates]
+) -> tuple[Floats, Floats]:
+    """Weigh bytes and records into one load per partition, topics one after the other.
+
+    Where topics are weighed differently, each cost is first divided by its mean over the group,
+    so that the topics have one unit.
+    """
+    columns = {
+        name: (
+            np.concatenate([rates[t].columns[name][0] for t in topics]),
+            np.concatenate([rates[t].columns[name][1] for t in topics]),
+        )
+        for name in ("network_ingress", "records")
+    }
+    weights = {t: cost_of(state.configs, group, t, state.now_ms) for t in topics}
+    if len(set(weights.values())) == 1:
+        return combine(columns, msgspec.structs.asdict(weights[topics[0]]))
+    load = np.zeros(len(columns["records"][0]))
+    variance = np.zeros_like(load)
+    for name, (value, stderr) in columns.items():
+        mean = float(value.mean()) or 1.0
+        share = np.concatenate(
+            [np.full(len(rates[t].columns[name][0]), _share(weights[t], name)) for t in topics]
+        )
+        load += share * value / mean
+        variance += np.square(share * stderr / mean)
+    return load, np.sqrt(variance)
+
+
+def _share(weights: wire.CostWeights, name: str) -> float:
+    share: float = getattr(weights, name) / (weights.network_ingress + weights.records)
+    return share
