@@ -55,11 +55,15 @@ def blocks(record: wire.BrokerMetrics) -> list[Block]:
 def records(
     history: History, at_ms: int, window: Memory = MEMORY
 ) -> Iterator[tuple[str, wire.PartitionLoad]]:
-    """Yield key and record of every chunk that has a rate at `at_ms`, sorted by topic and chunk.
+    """Yield key and record of every chunk that has a rate at `at_ms`, sorted by topic and chunk."""
+    yield from records_of(estimate(history, at_ms, window), window)
+
+
+def records_of(rates: Rates, window: Memory = MEMORY) -> Iterator[tuple[str, wire.PartitionLoad]]:
+    """Yield key and record of every chunk of an estimate.
 
     `ms` of a record is the time of the newest sample in its chunk.
     """
-    rates = estimate(history, at_ms, window)
     bounds = np.flatnonzero(np.diff(rates.chunk, prepend=-1, append=-2))
     for begin, end in pairwise(bounds):
         yield _record(rates, slice(int(begin), int(end)), window)
