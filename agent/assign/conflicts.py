@@ -47,7 +47,9 @@ def separate(state: State, cap: Ints) -> State:
     starts = [state]
     if (state.instance.home == NOBODY).all():
         starts.append(_build_apart(state.instance, cap))
-    best = min(starts, key=lambda s: (int(np.maximum(s.weight_on - cap, 0).sum()), count_conflicts(s)))
+    best = min(
+        starts, key=lambda s: (int(np.maximum(s.weight_on - cap, 0).sum()), count_conflicts(s))
+    )
     found = _Search(best, cap).run()
     _return_apart(found, cap)
     return found
@@ -169,7 +171,12 @@ class _Search:
         swap_ok &= ~tabu | (current + swap < fewest)
         pair = self._pick(swap, swap_ok, self._away(suspects[:, None], self._units[None, :]))
         options = [
-            (delta, int(suspects[i]), int(j) if kind == 0 else int(place[j]), -1 if kind == 0 else j)
+            (
+                delta,
+                int(suspects[i]),
+                int(j) if kind == 0 else int(place[j]),
+                -1 if kind == 0 else j,
+            )
             for kind, found in enumerate((single, pair))
             if found is not None
             for delta, i, j in [found]

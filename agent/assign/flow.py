@@ -79,14 +79,19 @@ def is_uniform(instance: Instance) -> bool:
     return bool(len(weight)) and bool(weight[0] > 0) and bool((weight == weight[0]).all())
 
 
-def build_network(instance: Instance, cap: Ints, share: Floats, pool_of: Ints) -> Network:
-    """Lay out the network: members may hold `cap` [M], their fair share is `share` [M]."""
+def build_network(
+    instance: Instance, cap: Ints, share: Ints, pool_of: Ints, *, kinds_max: int = KINDS_MAX
+) -> Network:
+    """Lay out the network: members may hold `cap` [M], their fair share is `share` [M].
+
+    Above `kinds_max` units their loads are put in classes.
+    """
     exact = is_uniform(instance)
     pools = int(pool_of.max()) + 1
     pool_rack = np.zeros(pools, dtype=np.int64)
     pool_rack[pool_of] = instance.member_rack
     grain = int(instance.weight[0]) if exact else max(1.0, instance.weight.sum() / FLOW_TOTAL)
-    kind_of, first, flow_of_unit = _kinds(instance, pool_of, grain)
+    kind_of, first, flow_of_unit = _kinds(instance, pool_of, grain, kinds_max)
     kinds = len(first)
     counted = kind_of >= 0
     supply = np.bincount(
@@ -186,17 +191,17 @@ def read_routes(network: Network, flow: Ints, cost: int) -> Routes:
     return Routes(cost, stay, via, quota)
 
 
-def _kinds(instance: Instance, pool_of: Ints, grain: float) -> tuple[Ints, Ints, Ints]:
+def _kinds(
+    instance: Instance, pool_of: Ints, grain: float, kinds_max: int
+) -> tuple[Ints, Ints, Ints]:
     """Give each unit's kind, the first unit of each kind, and each unit's flow."""
     flow = np.rint(instance.weight / grain).astype(np.int64)
     home_pool = np.where(instance.home >= 0, pool_of[instance.home], NOBODY)
     counted = np.flatnonzero(flow > 0)
     size = instance.weight
-    if len(counted) > KINDS_MAX:
+    if len(counted) > kinds_max:
         size = np.rint(np.log(np.maximum(size, 1)) / np.log(CLASS_RATIO)).astype(np.int64)
-    columns = np.stack(
-        [home_pool, instance.allowed_class, instance.profile, size, instance.toll]
-    )
+    columns = np.stack([home_pool, instance.allowed_class, instance.profile, size, instance.toll])
     kind_of = np.full(instance.units, NOBODY, dtype=np.int64)
     order = counted[np.lexsort(columns[:, counted])]
     fresh = np.ones(len(order), dtype=np.bool_)
@@ -218,9 +223,7 @@ def _hubs(instance: Instance, pool_of: Ints, pool_rack: Ints) -> tuple[Ints, Int
     return keys // racks, keys % racks, tail.reshape(-1), pool
 
 
-def _tolls(
-    instance: Instance, kind_of: Ints, kinds: int, supply: Ints, *, exact: bool
-) -> Ints:
+def _tolls(instance: Instance, kind_of: Ints, kinds: int, supply: Ints, *, exact: bool) -> Ints:
     """Give the cost of leaving home, for each kind and unit of flow."""
     counted = kind_of >= 0
     toll = np.bincount(

@@ -26,10 +26,17 @@ DIVE_CELLS_MAX = 50_000
 FLOW_CELLS_MAX = 400_000
 """Units x members up to which a flow is tried though greedy is in the band already."""
 
-TRIAL_CELLS = 200_000
-"""Units x members x trials of one polish: about 10 ms at 1000 x 20, 50 ms at 200 x 20."""
+POLISH_STEPS_MAX = 1_500
+"""Steps of relief that one polish may take: some 400 ms where steps are cheap."""
 
-TRIALS_MAX = 250
+POLISH_STEPS_CELLS = 1e10
+"""The same as steps x (units x members)^2: 25 steps, about 8 ms, at 1000 x 20; 625 at 200 x 20."""
+
+DIVES_MAX = 24
+"""Flows solved while rounding one placement; what is still split goes where most of it is."""
+
+DIVE_CELLS = 60_000
+"""Flows x units x members of one dive: 3 flows, about 4 ms, at 1000 x 20; all at 200 x 20."""
 
 CROSS_GAIN_MIN = 1e-3
 """Share of the cross-rack load that a new plan must save, or the old one stays."""
@@ -51,10 +58,11 @@ def band(instance: Instance, imbalance: float) -> tuple[float, Ints]:
 
 
 def greedy_plan(instance: Instance, cap: Ints) -> State:
-    """Keep, place, relieve: the plan without flow."""
+    """Keep, place, relieve, blind to racks: the plan without flow."""
+    instance = replace(instance, cross_share=np.zeros_like(instance.cross_share))
     state = sticky_start(instance)
     place_orphans(state)
-    if (state.weight_on > cap).any():
+    if (state.weight_on > cap).any() and not is_uniform(instance):
         hand_over_giants(state, cap)
         restore_band(state, cap)
         return_home(state, cap)
@@ -67,9 +75,7 @@ def settled_plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> 
     if not (instance.has_racks or instance.has_conflicts):
         return state
     for _ in range(SETTLE_ROUNDS_MAX):
-        owned = replace(
-            instance, home=state.place, toll=np.ones(instance.units, dtype=np.int64)
-        )
+        owned = replace(instance, home=state.place, toll=np.ones(instance.units, dtype=np.int64))
         again = _plan(owned, bound, cap, greedy_plan(owned, cap))
         if (again.place == state.place).all():
             break
@@ -78,14 +84,31 @@ def settled_plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> 
 
 
 def _plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
+    start = _start_if_ideal(instance, bound, cap)
+    if start is not None:
+        return start
     blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
-    balanced = _balanced(blind, bound, cap, State(blind, greedy.place))
+    thorough = not instance.has_racks
+    balanced = _balanced(blind, bound, cap, State(blind, greedy.place), thorough=thorough)
     state = State(instance, balanced.place)
     if instance.has_racks:
         state = _rack_aware(instance, bound, cap, state)
     if instance.has_conflicts:
         state = separate(state, np.maximum(cap, state.weight_on))
     return _unless_start_is_as_good(instance, cap, state)
+
+
+def _start_if_ideal(instance: Instance, bound: float, cap: Ints) -> State | None:
+    """Give the present owners, where they are in the band and racks and conflicts are ideal."""
+    if (instance.home == NOBODY).any():
+        return None
+    start = sticky_start(instance)
+    if (start.weight_on > cap).any() or count_conflicts(start):
+        return None
+    crossing = cross_load(start)
+    if crossing and crossing * (1 - CROSS_GAIN_MIN) > cross_floor(instance, bound, cap):
+        return None
+    return start
 
 
 def _unless_start_is_as_good(instance: Instance, cap: Ints, state: State) -> State:
@@ -102,17 +125,19 @@ def _unless_start_is_as_good(instance: Instance, cap: Ints, state: State) -> Sta
     return start
 
 
-def _balanced(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
-    """Bring all members into the band with few moves, racks and conflicts aside."""
+def _balanced(
+    instance: Instance, bound: float, cap: Ints, greedy: State, *, thorough: bool = True
+) -> State:
+    """Bring all members into the band with few moves (thorough: the fewest), racks aside."""
     enough = _moves_needed(instance, cap)
-    if not (greedy.weight_on > cap).any() and greedy.moves() <= enough:
+    if not (greedy.weight_on > cap).any() and (greedy.moves() <= enough or not thorough):
         return greedy
     if is_uniform(instance):
         return _by_flow(instance, bound, cap) or greedy
     best = greedy
     if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
         best = _best_routed(instance, bound, cap, best)
-    best = polish(best, cap, enough=enough, trials=_trials(instance))
+    best = polish(best, cap, enough=enough, steps=_polish_steps(instance))
     if score(best, cap)[0] > 0:
         best = _best_effort(instance, bound, cap, best)
     return best
@@ -131,15 +156,18 @@ def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> St
     return best
 
 
-def _trials(instance: Instance) -> int:
-    return min(TRIALS_MAX, TRIAL_CELLS // max(instance.units * instance.members, 1))
+def _polish_steps(instance: Instance) -> int:
+    cells = max(instance.units * instance.members, 1)
+    return min(POLISH_STEPS_MAX, int(POLISH_STEPS_CELLS / cells**2))
 
 
 def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:
     """Place by one flow in which every member is a pool of its own."""
     share = np.floor(instance.capacity * bound).astype(np.int64)
     network = build_network(instance, cap, share, np.arange(instance.members))
-    place = pools_by_flow(instance, network, dive=instance.units * instance.members <= DIVE_CELLS_MAX)
+    cells = instance.units * instance.members
+    dives = min(DIVES_MAX, DIVE_CELLS // max(cells, 1)) if cells <= DIVE_CELLS_MAX else 0
+    place = pools_by_flow(instance, network, dives=dives)
     if place is None:
         return None
     state = State(instance, place)
@@ -170,9 +198,7 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
     return int((before < (total - cap)[home[order]]).sum())
 
 
-def _best_effort(
-    instance: Instance, bound: float, cap: Ints, state: State
-) -> State:
+def _best_effort(instance: Instance, bound: float, cap: Ints, state: State) -> State:
     """Where the band cannot be met: find how low one can go from scratch, then go there stickily."""
     fresh = replace(
         instance,
@@ -193,10 +219,8 @@ def _best_effort(
     level = caps(instance, high)
     best = _best_routed(instance, bound, level, greedy_plan(instance, level))
     enough = _moves_needed(instance, level)
-    best = polish(best, level, enough=enough, trials=_trials(instance))
-    return min(
-        best, state, State(instance, reached.place), key=lambda s: _effort(s, high)
-    )
+    best = polish(best, level, enough=enough, steps=_polish_steps(instance))
+    return min(best, state, State(instance, reached.place), key=lambda s: _effort(s, high))
 
 
 def _effort(state: State, level: float) -> tuple[float, int]:
@@ -218,8 +242,8 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
     best = state.copy()
     uncross(best, reach)
     for places in confined(instance, bound, reach):
-        inside = greedy_plan(places, reach)
-        found = State(instance, _balanced(places, bound, reach, inside).place)
+        inside = _balanced(places, bound, reach, greedy_plan(places, reach), thorough=False)
+        found = State(instance, inside.place)
         restore_band(found, reach)
         uncross(found, reach)
         best = min(best, found, key=lambda s: score(s, reach))
@@ -229,6 +253,6 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
         best = _best_routed(instance, bound, reach, best)
         uncross(best, reach)
         best = polish(
-            best, reach, enough=0, enough_cross=int(floor), trials=_trials(instance) // 4
+            best, reach, enough=0, enough_cross=int(floor), steps=_polish_steps(instance) // 4
         )
     return best

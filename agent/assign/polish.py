@@ -16,10 +16,8 @@ SEQUENCE = 20_261_121
 """Start of the fixed sequence of trials; any number does, changing it changes plans."""
 
 
-def polish(
-    state: State, cap: Ints, *, enough: int, enough_cross: int = 0, trials: int
-) -> State:
-    """Search for fewer moves, and less across racks, until enough is reached or trials are used.
+def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, steps: int) -> State:
+    """Search for fewer moves, and less across racks, until enough is reached or steps are used.
 
     With racks it is enough that the load across racks is down to `enough_cross`.
     """
@@ -27,7 +25,9 @@ def polish(
     return_home(state, cap)
     best, best_score = state, score(state, cap)
     sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
-    for trial in range(trials):
+    trial = 0
+    while steps > 0:
+        trial += 1
         over, cross, moves = best_score
         if not over and (cross <= enough_cross if racks else moves <= enough):
             break
@@ -35,7 +35,9 @@ def polish(
         frozen = _take_back(candidate, cap, sequence)
         if frozen is None:
             break
-        Relief(candidate, cap, tight=trial % 3 != 0, frozen=frozen).run()
+        relief = Relief(candidate, cap, tight=trial % 3 != 1, frozen=frozen)
+        relief.run()
+        steps -= relief.steps + 1
         return_home(candidate, cap)
         found = score(candidate, cap)
         if found <= best_score:
@@ -73,7 +75,9 @@ def _take_back(
         return None
     touched = np.concatenate([instance.home[away], state.place[away], over])
     members = np.unique(touched)
-    few = sequence.choice(members, size=min(len(members), 1 + int(sequence.integers(3))), replace=False)
+    few = sequence.choice(
+        members, size=min(len(members), 1 + int(sequence.integers(3))), replace=False
+    )
     kind = int(sequence.integers(3))
     back = np.zeros(len(away), dtype=np.bool_)
     if kind != 1:
@@ -127,6 +131,8 @@ def _fewest(weights: Ints, excess: int) -> int:
     if excess <= 0:
         return 0
     covered = np.cumsum(-np.sort(-weights))
-    return int(np.searchsorted(covered, excess)) + 1 + (
-        1000 if not len(covered) or covered[-1] < excess else 0
+    return (
+        int(np.searchsorted(covered, excess))
+        + 1
+        + (1000 if not len(covered) or covered[-1] < excess else 0)
     )

@@ -22,6 +22,9 @@ MEND_UNITS_MAX = 2_000
 
 MEND_PASSES_MAX = 4
 
+KINDS_MAX = 2_000
+"""Units above which the flow over pools puts loads in classes: the mend evens out the rest."""
+
 
 def cross_load(state: State) -> int:
     """Give the weight that crosses racks."""
@@ -43,7 +46,7 @@ def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
     """Give the least weight that crosses racks if units could be split."""
     free = replace(instance, toll=np.zeros(instance.units, dtype=np.int64))
     share = np.floor(instance.capacity * bound).astype(np.int64)
-    network = build_network(free, cap, share, alike(instance))
+    network = build_network(free, cap, share, alike(instance), kinds_max=KINDS_MAX)
     routes = solve_network(network)
     if routes is None:
         return 0.0
@@ -60,8 +63,8 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
     typical = int(np.median(instance.weight))
     for margin in (0, typical // 2):
         eased = np.minimum(cap, np.maximum(cap - margin, floor))
-        network = build_network(instance, eased, share, pool_of)
-        pool = pools_by_flow(instance, network, dive=False)
+        network = build_network(instance, eased, share, pool_of, kinds_max=KINDS_MAX)
+        pool = pools_by_flow(instance, network, dives=0)
         if pool is None:
             continue
         # Classes in the confined instance: (class, pool), or the whole class for idle units.

@@ -14,20 +14,19 @@ from agent.assign.flow import Network, Routes, solve_network
 from agent.assign.instance import Instance
 from agent.assign.model import NOBODY, Ints
 
-DIVES_MAX = 24
-"""Flows solved while rounding one placement; what is still split goes where most of it is."""
-
 STAY = -1
 """In place of a hub: the unit stays with its home pool."""
 
 
-def pools_by_flow(instance: Instance, network: Network, *, dive: bool) -> Ints | None:
+def pools_by_flow(instance: Instance, network: Network, *, dives: int) -> Ints | None:
     """Give each unit the pool of an optimal flow; None if the caps cannot hold the load.
 
     NOBODY where a unit has neither flow nor home. A load flow may exceed the room of a pool by
     less than one unit; the caller repairs that.
     """
-    routes = _dive(network) if dive and not network.exact else solve_network(network)
+    routes = solve_network(network)
+    if dives and not network.exact:
+        routes = _dive(network, routes, dives)
     if routes is None:
         return None
     pool = np.full(instance.units, NOBODY, dtype=np.int64)
@@ -56,14 +55,13 @@ def pools_by_flow(instance: Instance, network: Network, *, dive: bool) -> Ints |
     return pool
 
 
-def _dive(network: Network) -> Routes | None:
-    """Solve until no kind is split between home and elsewhere; None if the caps cannot hold."""
-    routes = solve_network(network)
+def _dive(network: Network, routes: Routes | None, dives: int) -> Routes | None:
+    """Solve until no kind is split between home and elsewhere, at most so many times more."""
     home_arc = np.full(network.kinds, NOBODY, dtype=np.int64)
     base = network.kinds + len(network.hub_class)
     homed = np.flatnonzero((network.tail < network.kinds) & (network.head >= base))
     home_arc[network.tail[homed]] = homed
-    for _ in range(DIVES_MAX):
+    for _ in range(dives):
         if routes is None:
             return None
         split = np.flatnonzero((routes.stay > 0) & (routes.stay < network.supply))

@@ -60,6 +60,7 @@ class Relief:
         self._cross_price = CROSS_MOVES / max(mean, 1.0)
         self._cells_left = PAIR_CELLS_MAX
         self._held = _Held(state)
+        self.steps = 0
 
     def run(self) -> bool:
         """Relieve until no member is over; False when some are left that nothing helps."""
@@ -73,6 +74,7 @@ class Relief:
             if excess[source] <= 0:
                 return not stuck.any()
             step = self._best_step(source, int(excess[source]))
+            self.steps += 1
             if step is None:
                 stuck[source] = True
                 continue
@@ -88,6 +90,9 @@ class Relief:
         room = self._cap - self._state.weight_on
         single = self._single(units, source, excess, room)
         if single is not None and (single.worth >= excess or not self._thorough):
+            return single
+        # No pair relieves more for a move than the heaviest unit alone, where that one may go.
+        if single is not None and single.worth >= self._weight[units].max() and not self._racks:
             return single
         self._cells_left -= len(units) * len(room)
         if self._cells_left < 0:
@@ -134,9 +139,7 @@ class Relief:
                 return _Step(float(worth[some[first]]), (unit,), (target,))
         return None
 
-    def _single_by_price(
-        self, units: Ints, source: int, excess: int, room: Ints
-    ) -> _Step | None:
+    def _single_by_price(self, units: Ints, source: int, excess: int, room: Ints) -> _Step | None:
         """Send one unit elsewhere where each target has a price of its own."""
         weight = self._weight[units][:, None]
         fits = self._may[self._class[units]] & (room[None, :] >= weight)

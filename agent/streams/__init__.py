@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agent.streams import certificate, door, engine, high_availability, planner
+from agent.streams import certificate, door, engine, high_availability, planner, recorded
 from agent.streams.problem import Placement, Problem
+from agent.streams.sticky import StickyTaskAssignor
 
 __all__ = ["answer"]
 
@@ -17,6 +18,7 @@ ASSIGNORS: Final[dict[str, Callable[[Problem], Placement]]] = {
     "engine": engine.assign,
     "high-availability": high_availability.assign,
     "plimsoll": planner.assign,
+    "sticky": recorded.adapt(StickyTaskAssignor()),
 }
 
 

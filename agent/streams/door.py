@@ -196,6 +196,9 @@ class _Reader:
             end_offset=np.array(offsets, dtype=np.int64),
             source_away=source,
             changelog_away=changelog,
+            sources=tuple(task.source for task in tasks),
+            changelogs=tuple(task.changelog for task in tasks),
+            topics=self.topics,
             client_ids=tuple(client.id for client in clients),
             racks=self.racks,
             client_rack=np.array(
@@ -231,9 +234,9 @@ class _Reader:
         )
 
     def _client_holes(self) -> None:
-        for i, client in enumerate(self.document.clients):
+        for client in self.document.clients:
             if client.rack is None:
-                self.holes.append(f"clients[{i}].rack")
+                self.holes.append(f"client {client.id}")
 
     def _away(self, field: Literal["source", "changelog"], *, holes: bool) -> Ints:
         """Count per task and rack the partitions that have no replica there.
@@ -267,7 +270,7 @@ class _Reader:
                 found = rows[partition]
                 if found is None:
                     if holes:
-                        self.holes.append(f"racks of {topic}-{partition}")
+                        self.holes.append(f"{field} {topic}-{partition}")
                     continue
                 flat.append(position)
                 values.append(found)

@@ -9,6 +9,7 @@ It does not promise that the assignment handed in is good, or that racks are kno
 an unknown rack of a client, and `racks_known` says whether KIP-925's all-or-nothing gate is open.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -25,6 +26,9 @@ StandbyOptimizer = Literal["flow", "rack_then_flow", "swap"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+Partitions = tuple[tuple[str, int], ...]
+"""Partitions of a task: topic and number."""
 
 RUNNING: Final = -2
 """Lag sentinel `Task.LATEST_OFFSET`: the client runs the active task."""
@@ -84,6 +88,11 @@ class Problem:
     """(T, R + 1) source partitions with no replica in the rack; column R: rack unknown."""
     changelog_away: Ints
     """(T, R + 1) the same for changelog partitions."""
+    sources: tuple[Partitions, ...]
+    """Per task its source partitions."""
+    changelogs: tuple[Partitions, ...]
+    topics: Mapping[str, tuple[tuple[str, ...], ...]]
+    """Per topic and partition the racks that hold a replica; none where they are unknown."""
     client_ids: tuple[str, ...]
     racks: tuple[str, ...]
     client_rack: Ints
@@ -99,7 +108,7 @@ class Problem:
     """(T,) client of each task in the assignment handed in."""
     initial_standby: tuple[tuple[int, ...], ...] | None
     rack_holes: tuple[str, ...]
-    """What keeps KIP-925's gate shut: paths of missing racks, in document order."""
+    """What keeps KIP-925's gate shut: `client ID`, `source T-P` or `changelog T-P` without rack."""
 
     @property
     def tasks(self) -> int:
@@ -120,6 +129,11 @@ class Problem:
     def stateful_tasks(self) -> tuple[int, ...]:
         """Indexes of the stateful tasks, ascending."""
         return tuple(int(t) for t in np.flatnonzero(self.stateful))
+
+    @cached_property
+    def replicated_tasks(self) -> tuple[int, ...]:
+        """Indexes of the tasks that can have standbys: stateful ones with a changelog."""
+        return tuple(int(t) for t in np.flatnonzero(self.stateful & self.has_changelog))
 
     @cached_property
     def stateless_tasks(self) -> tuple[int, ...]:

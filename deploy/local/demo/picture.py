@@ -42,9 +42,8 @@ def draw(measured: Measurement) -> Figure:
     offered, processed, lag, moved = panels
     mean = measured.stage.traffic.rate_mb_s / 12
     times = (edges[:-1] - start) / 1e3
-    colours = dict(
-        zip(sorted(measured.stage.consumers), plt.get_cmap("tab20").colors, strict=False)
-    )
+    shades = plt.get_cmap("tab20")
+    colours = {client: shades(i) for i, client in enumerate(sorted(measured.stage.consumers))}
     for client, series in _offered_per_client(measured, edges).items():
         offered.plot(times, series / 1e6, linewidth=1.0, color=colours[client], label=client)
     _, loads = load_per_client(measured.history, start, int(edges[-1]), STEP_MS)

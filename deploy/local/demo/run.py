@@ -5,8 +5,10 @@ and truth (`report`). Every wait has a deadline; a phase that does not come abou
 """
 
 import json
+import re
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,6 +29,9 @@ BEFORE_S: Final = 30.0
 AFTER_S: Final = 35.0
 DRAINED_P95_MS_MAX: Final = 1_000
 """The backlog is worked off when no consumer's p95 latency is above this."""
+
+TICK_COUNT: Final = r'plimsoll_step_seconds_count{event="tick"} (\S+)'
+TICK_SUM: Final = r'plimsoll_step_seconds_sum{event="tick"} (\S+)'
 
 CHANGED_S: Final = 15.0
 PROGRESS_S: Final = 5.0
@@ -68,6 +73,27 @@ class Notes:
     decision_ms: float | None = None
     """How long the agent took to compute the target, as it says itself."""
     finished_ms: int = 0
+
+
+class AgentTicks:
+    """How long the agent's last tick took, by its own metric; it decides on ticks only."""
+
+    def __init__(self, http_port: int) -> None:
+        self._url = f"http://127.0.0.1:{http_port}/metrics"
+        self._count, self._sum_s = 0.0, 0.0
+        self.last_ms: float | None = None
+
+    def scrape(self) -> None:
+        """Look at the metric; more often than the agent ticks, so that ticks do not add up."""
+        with urllib.request.urlopen(self._url, timeout=10) as answer:
+            text = answer.read().decode()
+        count, sum_s = (
+            float(found.group(1)) if (found := re.search(pattern, text)) else 0.0
+            for pattern in (TICK_COUNT, TICK_SUM)
+        )
+        if count > self._count:
+            self.last_ms = round(1e3 * (sum_s - self._sum_s) / (count - self._count), 1)
+        self._count, self._sum_s = count, sum_s
 
 
 class Run:
@@ -130,10 +156,12 @@ class Run:
     def enforce(self) -> None:
         """Write the one record; wait until the group has worked off its backlog."""
         notes = self.notes
+        ticks = AgentTicks(self.stage.http_port)
         notes.enforced_ms = self._write_config(ENFORCE)
         with ControlTopic(self._servers, "plimsoll.targets") as targets:
 
             def published() -> bool:
+                ticks.scrape()
                 for record in targets.refresh():
                     if record.key == GROUP and record.value and record.ms >= notes.enforced_ms:
                         notes.target, notes.target_ms = record.value, record.ms
@@ -141,6 +169,7 @@ class Run:
                 return False
 
             self.wait("enforce: the agent publishes a target", 60, published)
+        notes.decision_ms = ticks.last_ms
         self.wait("enforce: the group follows the target", 60, self._follows_target)
         self.wait("the backlog shrinks", 150, lambda: self._slowest_ms() < DRAINED_P95_MS_MAX)
         notes.drained_ms = now_ms()

@@ -40,7 +40,7 @@ class Stage:
     consumers: dict[str, ConsumerProcess] = field(default_factory=dict)
     services: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """Load, collector, pipeline and agent: what has to live until it is stopped."""
-    http_port: int = field(init=False)
+    http_port: int = field(default_factory=lambda: free_ports(1)[0])
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.folder / "truth.jsonl")
@@ -67,19 +67,22 @@ class Stage:
 
     def start_plimsoll(self) -> None:
         """Start collector, pipeline and agent, each as its own process."""
-        self.http_port = free_ports(1)[0]
+        for name in ("collect", "pipeline", "agent"):
+            self.start_service(name)
+
+    def start_service(self, name: str) -> None:
+        """Start one of Plimsoll's processes by its name; the agent takes the stage's HTTP port."""
         state = self.folder / "pipeline"
-        commands = {
+        words = {
             "collect": ("collect",),
             "pipeline": (
                 *("pipeline", "run"),
                 *("--checkpoint", str(state / "checkpoint"), "--lake", str(state / "lake")),
             ),
             "agent": ("agent", "--http-port", str(self.http_port)),
-        }
-        for name, words in commands.items():
-            command = _plimsoll(*words, "--bootstrap-server", self._servers)
-            self.services[name] = self.leash.spawn(command, output=self.folder / f"{name}.log")
+        }[name]
+        command = _plimsoll(*words, "--bootstrap-server", self._servers)
+        self.services[name] = self.leash.spawn(command, output=self.folder / f"{name}.log")
 
     def start_load(self) -> None:
         """Start the load generator."""

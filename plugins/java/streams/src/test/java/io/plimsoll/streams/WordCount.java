@@ -6,13 +6,16 @@ import java.time.Duration;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * A stateful application with nothing of Plimsoll in its code: counts the records of each key,
@@ -50,8 +53,8 @@ public final class WordCount {
   private static Topology topology(String input, String output) {
     StreamsBuilder builder = new StreamsBuilder();
     builder.stream(input, Consumed.with(Serdes.String(), Serdes.String()))
-        .groupByKey()
-        .count(Materialized.with(Serdes.String(), Serdes.Long()))
+        .groupByKey(Grouped.with(Serdes.String(), Serdes.String()))
+        .count(Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("counts"))
         .toStream()
         .mapValues(count -> Long.toString(count))
         .to(output, Produced.with(Serdes.String(), Serdes.String()));
