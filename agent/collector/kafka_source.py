@@ -46,8 +46,8 @@ class KafkaSource:
         clock: SteadyClock,
     ) -> None:
         self._cluster = cluster
-        self._accept = accept
-        self._clock = clock
+        self.accept = accept
+        self.clock = clock
         self._offsets = AdminClient({**cluster.confluent(client_id=CLIENT_ID), "log_level": 2})
         self._admin: KafkaAdminClient | None = None
         self._pool = ThreadPoolExecutor(BROKERS_AT_ONCE, thread_name_prefix="log-sizes")
@@ -56,7 +56,7 @@ class KafkaSource:
         """Sample every broker that answers."""
         sample = Sample()
         try:
-            topology = describe(self.admin(), accept=self._accept)
+            topology = describe(self.admin(), accept=self.accept)
         except (KafkaError, OSError):
             self._forget_admin()
             sample.miss("cluster-unreachable")
@@ -65,9 +65,9 @@ class KafkaSource:
         sample.miss("no-leader", len(topology.places) - len(led))
         starts = self._list_offsets(led, EARLIEST)
         sizes = self.log_sizes(topology)
-        before_ms = self._clock.now_ms()
+        before_ms = self.clock.now_ms()
         ends = self._list_offsets(led, LATEST)
-        ms = (before_ms + self._clock.now_ms()) // 2
+        ms = (before_ms + self.clock.now_ms()) // 2
         rows: dict[str, list[PartitionSample]] = {}
         for place in led:
             key = (place.topic, place.partition)

@@ -4,14 +4,21 @@ import re
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import structlog
 
 from agent import wire
+from agent.clients import Cluster
 from agent.collector.clock import SteadyClock, ticks
+from agent.collector.kafka_source import KafkaSource
+from agent.collector.profiles import read_profiles
+from agent.collector.prometheus_client import PrometheusClient
+from agent.collector.prometheus_source import PrometheusSource
 from agent.collector.publisher import Publisher
 from agent.collector.sample import Sample, Source, records
+from agent.errors import TheirFault
 
 INTERNAL_TOPICS: Final = re.compile(r"__.*|plimsoll\..*")
 """Topics that no group of the user's consumes; sampling them would only cost."""
@@ -68,6 +75,16 @@ class Collector:
         )
 
 
-def clock() -> SteadyClock:
-    """Return the clock that stamps samples and snapshots alike."""
-    return SteadyClock()
+def kafka_source(cluster: Cluster, topics: str = ".*") -> KafkaSource:
+    """Return the source that needs nothing but the cluster."""
+    return KafkaSource(cluster, TopicFilter(re.compile(topics)), SteadyClock())
+
+
+def prometheus_source(
+    kafka: KafkaSource, url: str, profile: str, profiles_file: Path | None
+) -> PrometheusSource:
+    """Return the source that asks a Prometheus first. Raises TheirFault for a profile unknown."""
+    profiles = read_profiles(profiles_file)
+    if profile not in profiles:
+        raise TheirFault("profile", f"{profile!r} is none of {', '.join(sorted(profiles))}")
+    return PrometheusSource(PrometheusClient(url), profiles[profile], kafka)

@@ -1,10 +1,18 @@
 """`plimsoll collect`: sample brokers and groups until SIGTERM."""
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Source(StrEnum):
+    """Ways of measuring."""
+
+    KAFKA = "kafka"
+    PROMETHEUS = "prometheus"
 
 
 def collect(
@@ -12,6 +20,12 @@ def collect(
     interval_s: Annotated[float, typer.Option(min=0.5, help="Seconds between samples.")] = 10.0,
     command_config: Annotated[
         Path | None, typer.Option(exists=True, help="Client properties, as Kafka's tools take.")
+    ] = None,
+    source: Annotated[Source, typer.Option(help="Where counters come from.")] = Source.KAFKA,
+    prometheus_url: Annotated[str, typer.Option(help="With --source prometheus.")] = "",
+    profile: Annotated[str, typer.Option(help="How its series are named.")] = "jmx-default",
+    profiles_file: Annotated[
+        Path | None, typer.Option(exists=True, help="More profiles, in TOML.")
     ] = None,
     topics: Annotated[str, typer.Option(help="Pattern of the topics to sample.")] = ".*",
     groups: Annotated[str, typer.Option(help="Pattern of the groups to describe.")] = ".*",
@@ -27,20 +41,23 @@ def collect(
 
     from agent.clients import read_cluster  # noqa: PLC0415 -- same
     from agent.collector import groups as group_watching  # noqa: PLC0415 -- same
-    from agent.collector.kafka_source import KafkaSource  # noqa: PLC0415 -- same
+    from agent.collector import run  # noqa: PLC0415 -- same
     from agent.collector.publisher import Publisher  # noqa: PLC0415 -- same
-    from agent.collector.run import Collector, TopicFilter, clock  # noqa: PLC0415 -- same
     from agent.collector.stop import stop_on_signals  # noqa: PLC0415 -- same
     from agent.telemetry import configure_logging  # noqa: PLC0415 -- same
 
     configure_logging()
     stop = stop_on_signals()
     cluster = read_cluster(bootstrap_server, command_config)
-    now = clock()
-    source = KafkaSource(cluster, TopicFilter(re.compile(topics)), now)
+    kafka = run.kafka_source(cluster, topics)
+    counters = (
+        run.prometheus_source(kafka, prometheus_url, profile, profiles_file)
+        if source is Source.PROMETHEUS
+        else kafka
+    )
     publisher = Publisher(cluster)
     watcher = group_watching.GroupWatcher(
-        source.admin, publisher.publish, re.compile(groups), now, membership_repeat_s
+        kafka.admin, publisher.publish, re.compile(groups), kafka.clock, membership_repeat_s
     )
     known = group_watching.known_groups(cluster)
     watching = threading.Thread(
@@ -48,9 +65,9 @@ def collect(
     )
     watching.start()
     try:
-        Collector(source, publisher, interval_s).run(stop)
+        run.Collector(counters, publisher, interval_s).run(stop)
     finally:
         stop.set()
         watching.join()
-        source.close()
+        counters.close()
         publisher.close()

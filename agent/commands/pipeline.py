@@ -56,3 +56,45 @@ def _connector(master: str, jars: Path | None) -> Path | None:
     if jars is not None or master.startswith("sc://"):
         return jars
     return fetch("spark")
+
+
+Lake = Annotated[Path, typer.Option(exists=True, help="Folder of the Parquet tables.")]
+Out = Annotated[Path, typer.Option(help="Folder to write; what it holds is replaced.")]
+
+
+@app.command()
+def backfill(
+    lake: Lake,
+    out: Out,
+    from_ms: Annotated[int, typer.Option(help="First sample, epoch milliseconds.")] = 0,
+    to_ms: Annotated[int, typer.Option(help="Last sample, epoch milliseconds.")] = 2**62,
+    master: Master = "local[1]",
+    window_s: Annotated[float, typer.Option(min=5, help="Seconds that a rate is a mean of.")] = 60,
+    slide_s: Annotated[float, typer.Option(min=1, help="Seconds between windows.")] = 10.0,
+) -> None:
+    """Estimate loads again from the lake's samples, with the stream's own functions."""
+    from pipeline.batch import recomputed_loads  # noqa: PLC0415 -- this verb only
+    from pipeline.session import session  # noqa: PLC0415 -- same
+    from pipeline.settings import Settings  # noqa: PLC0415 -- same
+
+    settings = Settings("", str(lake.resolve()), window_s, slide_s)
+    spark = session(master, None, shuffle_partitions=1)
+    try:
+        table = recomputed_loads(spark, settings, from_ms, to_ms)
+        table.write.mode("overwrite").parquet(str(out.resolve()))
+    finally:
+        spark.stop()
+
+
+@app.command()
+def profile(lake: Lake, out: Out, master: Master = "local[1]") -> None:
+    """Write each partition's usual load by hour of the day and of the week."""
+    from pipeline.batch import profiles, published_loads  # noqa: PLC0415 -- this verb only
+    from pipeline.session import session  # noqa: PLC0415 -- same
+
+    spark = session(master, None, shuffle_partitions=1)
+    try:
+        table = profiles(published_loads(spark, str(lake.resolve())))
+        table.write.mode("overwrite").parquet(str(out.resolve()))
+    finally:
+        spark.stop()
