@@ -15,7 +15,7 @@ A plan that breaks validity is `OurFault`. The three bounds and why they hold:
 import numpy as np
 from ortools.graph.python import max_flow, min_cost_flow
 
-from agent.assign.model import Certificate, Flags, Floats, GroupProblem, Ints
+from agent.assign.model import Certificate, Flags, Floats, GroupProblem, Ints, is_member
 from agent.errors import OurFault
 
 FLOW_UNITS = 10**12
@@ -33,7 +33,7 @@ def certify(problem: GroupProblem, owner: Ints) -> Certificate:
     utilisation = float((load_on / problem.capacity).max(initial=0.0))
     bound = min(_load_bound(problem, subscribed), utilisation)
     before = problem.owner
-    settled: Flags = np.asarray((before >= 0) & held)
+    settled = is_member(np.where(held, before, -1))
     settled[settled] = subscribed[problem.topic[settled], before[settled]]
     moved = settled & (owner != before)
     forced = held & ~settled & (before != -1)
@@ -84,7 +84,7 @@ def check_valid(problem: GroupProblem, owner: Ints, subscribed: Flags | None = N
         if (np.diff(owner[order])[same] != 0).any():
             raise OurFault("co-partitioned topics were split")
     if not problem.copartition:
-        kept: Flags = np.asarray(problem.pinned >= 0)
+        kept = is_member(problem.pinned)
         kept[kept] = table[problem.topic[kept], problem.pinned[kept]]
         if (owner[kept] != problem.pinned[kept]).any():
             raise OurFault("a pinned partition was moved")
@@ -170,7 +170,7 @@ def _cross_rack(
         if names:
             near[i, :racks] = False
             near[i, list(names)] = True
-    held: Flags = np.asarray(owner >= 0)
+    held = is_member(owner)
     rack_of_owner = problem.member_rack[owner[held]]  # -1 reads the last column: unknown is near
     crossing = ~near[problem.rack_set[held], rack_of_owner]
     cross = float(problem.load[held][crossing].sum())

@@ -8,7 +8,7 @@ Does not: prove that fewer are impossible.
 import numpy as np
 
 from agent.assign.instance import Instance
-from agent.assign.model import NOBODY, Ints
+from agent.assign.model import NOBODY, Flags, Ints
 from agent.assign.state import State
 
 ITERATIONS_MAX = 4_000
@@ -34,11 +34,12 @@ def count_conflicts(state: State) -> int:
     return int(instance.conflict_count[same].sum()) // 2
 
 
-def conflicts_of(state: State, unit: int) -> int:
-    """Count the conflicts of one unit on its member."""
+def conflicts_of(state: State, unit: int, member: int | None = None) -> int:
+    """Count the conflicts that one unit has on its member, or would have on another."""
     instance = state.instance
+    place = int(state.place[unit]) if member is None else member
     near = slice(int(instance.conflict_start[unit]), int(instance.conflict_start[unit + 1]))
-    same = state.place[instance.conflict_with[near]] == state.place[unit]
+    same = state.place[instance.conflict_with[near]] == place
     return int(instance.conflict_count[near][same].sum())
 
 
@@ -167,7 +168,7 @@ class _Search:
         swap_ok = (shift <= room[place][None, :]) & (-shift <= room[here][:, None])
         swap_ok &= allowed[:, place] & instance.may[instance.allowed_class][:, here].T
         swap_ok &= place[None, :] != here[:, None]
-        tabu = (self._tabu[suspects][:, place] >= now) | (self._tabu[:, here].T >= now)
+        tabu = (self._tabu[suspects][:, place] >= now) | (now <= self._tabu[:, here].T)
         swap_ok &= ~tabu | (current + swap < fewest)
         pair = self._pick(swap, swap_ok, self._away(suspects[:, None], self._units[None, :]))
         options = [
@@ -192,7 +193,7 @@ class _Search:
         return leaves + np.where(place[others] == instance.home[others], instance.toll[others], 0)
 
     @staticmethod
-    def _pick(change: Ints, ok: np.ndarray, away: Ints) -> tuple[int, int, int] | None:  # type: ignore[type-arg]
+    def _pick(change: Ints, ok: Flags, away: Ints) -> tuple[int, int, int] | None:
         if not ok.any():
             return None
         score = np.where(ok, change * (1 << 20) + away, np.iinfo(np.int64).max)

@@ -1,9 +1,9 @@
-"""The minimum-cost flow: which units leave home, and for where, with balance held in its band.
+r"""The minimum-cost flow: which units leave home, and for where, with balance held in its band.
 
 The network has four layers, so that it stays sparse however many members there are:
 
     unit kind --stay--------------------------> pool --> sink
-              \\-move-> hub (class, rack) ------/
+              \-move-> hub (class, rack) ------/
 
 A *unit kind* is units alike in home, allowed members, replica racks and load; a *hub* stands for
 all members of one rack that may hold one class of units; a *pool* is members that are alike (each
@@ -24,7 +24,7 @@ import numpy as np
 from ortools.graph.python import min_cost_flow
 
 from agent.assign.instance import Instance
-from agent.assign.model import NOBODY, Floats, Ints
+from agent.assign.model import NOBODY, Ints
 from agent.errors import OurFault
 
 FLOW_TOTAL = 2**31

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assign.model import NOBODY, Flags, Floats, GroupProblem, Ints, total_by
+from agent.assign.model import NOBODY, Flags, Floats, GroupProblem, Ints, is_member, total_by
 from agent.errors import OurFault, TheirFault
 
 WEIGHT_SUM_BITS = 60
@@ -202,7 +202,7 @@ def _homes(
     home = np.full(units, NOBODY, dtype=np.int64)
     toll = np.zeros(units, dtype=np.int64)
     owner = problem.owner[rows]
-    owned: Flags = np.asarray(owner >= 0)
+    owned = is_member(owner)
     owned[owned] = may[allowed_class[unit[owned]], owner[owned]]
     if not owned.any():
         return home, toll

@@ -36,6 +36,11 @@ UNKNOWN: Final = -1
 Partition = tuple[str, int]
 
 
+def is_member(column: Ints) -> Flags:
+    """Tell where a column of owners names a member: neither NOBODY nor GONE."""
+    return np.asarray(column >= 0, dtype=np.bool_)
+
+
 def total_by(index: Ints, values: Floats, length: int) -> Floats:
     """Sum `values` by `index`: what `bincount` does, typed."""
     return np.bincount(index, weights=values, minlength=length).astype(np.float64, copy=False)

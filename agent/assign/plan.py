@@ -199,7 +199,7 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
 
 
 def _best_effort(instance: Instance, bound: float, cap: Ints, state: State) -> State:
-    """Where the band cannot be met: find how low one can go from scratch, then go there stickily."""
+    """Where the band cannot be met: find from scratch how low one can go, then go there."""
     fresh = replace(
         instance,
         home=np.full(instance.units, NOBODY, dtype=np.int64),

@@ -93,7 +93,7 @@ def _take_back(
 
 
 def hand_over_giants(state: State, cap: Ints) -> None:
-    """Give a unit that fills most of its member away, where that costs fewer moves than its company.
+    """Give away a unit that fills its member, where that moves less than its company leaving.
 
     A giant fits nowhere as things stand; on some member, though, fewer units may have to make room
     for it than would have to leave the giant's home.
@@ -127,7 +127,7 @@ GIANT_CELLS_MAX = 100_000
 
 
 def _fewest(weights: Ints, excess: int) -> int:
-    """Count how many of the heaviest units cover an excess (all and a thousand more if none can)."""
+    """Count how many of the heaviest units cover an excess; a thousand more if none can."""
     if excess <= 0:
         return 0
     covered = np.cumsum(-np.sort(-weights))

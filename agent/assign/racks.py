@@ -39,7 +39,7 @@ def alike(instance: Instance) -> Ints:
     """Give each member its pool: those of one rack that may hold the same units."""
     readers = np.unique(np.packbits(instance.may, axis=0), axis=1, return_inverse=True)[1]
     keys = instance.member_rack * (int(readers.max()) + 1) + readers.reshape(-1)
-    return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1), dtype=np.int64)
 
 
 def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
@@ -87,7 +87,7 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
 
 
 def uncross(state: State, cap: Ints) -> None:
-    """Send crossing units beside a replica, alone or in exchange, while that lowers what crosses."""
+    """Send crossing units beside a replica, alone or in exchange, while less crosses."""
     instance = state.instance
     for _ in range(MEND_PASSES_MAX):
         crossing = instance.cross_of(np.arange(instance.units), state.place)

@@ -40,9 +40,9 @@ def pools_by_flow(instance: Instance, network: Network, *, dives: int) -> Ints |
     leaving: list[tuple[float, int, int]] = []
     for kind, via in routes.via.items():
         units = order[start[kind] : start[kind + 1]].tolist()
-        wants = [(-flow, hub) for hub, flow in via]
+        wants = [(-float(flow), hub) for hub, flow in via]
         if routes.stay[kind]:
-            wants.append((-int(routes.stay[kind]), STAY))
+            wants.append((-float(routes.stay[kind]), STAY))
         heapq.heapify(wants)
         for unit in units:
             left, hub = wants[0]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assign.instance import Instance
 from agent.assign.model import Flags, Floats, Ints
 from agent.assign.state import State
 
@@ -196,7 +195,8 @@ class Relief:
         relief = np.where((partner >= 0) & may_go, np.minimum(weight - back_weight, excess), 0)
         relief[:, source] = 0
         other = comes.unit_at(partner)
-        price = self._price(units[:, None], members) + self._price(other, np.int64(source))
+        price = self._price(units[:, None], members)
+        price += self._price(other, np.full(other.shape, source))
         found = _best_cell(relief, price, weight - back_weight)
         if found is None:
             return None
@@ -265,7 +265,7 @@ class _Sorted:
     """Some units sorted by (holder, weight), searched for the nearest weight on each member."""
 
     def __init__(self, state: State, units: Ints) -> None:
-        instance: Instance = state.instance
+        instance = state.instance
         order = np.lexsort((units, instance.weight[units], state.place[units]))
         self._order = order
         self._units = units[order]

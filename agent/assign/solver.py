@@ -5,6 +5,7 @@ from time import perf_counter
 
 import numpy as np
 
+from agent.assign.budget import within_budget
 from agent.assign.certificate import certify
 from agent.assign.instance import build_instance, spread
 from agent.assign.model import GroupPlan, GroupProblem, distinct_pairs
@@ -43,6 +44,8 @@ def solve(problem: GroupProblem) -> GroupPlan:
     greedy = greedy_plan(instance, cap)
     marks.append(perf_counter())
     state = settled_plan(instance, bound, cap, greedy)
+    options = problem.options
+    state = within_budget(state, cap, options.max_moves, options.max_moved_load)
     owner = spread(problem, instance, state.place)
     marks.append(perf_counter())
     certificate = certify(problem, owner)

@@ -63,17 +63,20 @@ class _Model:
         self.may: Flags = table[problem.topic]
         self.row, self.member = np.nonzero(self.may)
 
-    def solve(self, cost: Floats | None, utilisation: float | None, seconds: float) -> Verdict | None:
+    def solve(
+        self, cost: Floats | None, utilisation: float | None, seconds: float
+    ) -> Verdict | None:
         """Minimise `cost` under a utilisation, or (both None) the utilisation itself."""
         problem, n = self.problem, len(self.row)
-        free_top = utilisation is None
+        heaviest = float(problem.load.max(initial=1e-300))
+        free_top = utilisation is None or cost is None
         width = n + int(free_top)
         columns = np.arange(n)
         once = coo_array((np.ones(n), (self.row, columns)), shape=(self.rows, width))
-        load = problem.load[self.row] / problem.load.max(initial=1e-300)
+        load = problem.load[self.row] / heaviest
         room = problem.capacity
         fill = coo_array((load, (self.member, columns)), shape=(self.members, width))
-        if free_top:
+        if utilisation is None or cost is None:
             top = coo_array(
                 (-room, (np.arange(self.members), np.full(self.members, n))),
                 shape=(self.members, width),
@@ -83,8 +86,8 @@ class _Model:
             objective = np.zeros(width)
             objective[n] = 1.0
         else:
-            limit = room * utilisation / problem.load.max(initial=1e-300) * (1 + 1e-9)
-            objective = cost if cost is not None else np.zeros(n)
+            limit = room * (utilisation / heaviest * (1 + 1e-9))
+            objective = cost
         integrality = np.ones(width)
         upper = np.ones(width)
         if free_top:
@@ -104,7 +107,7 @@ class _Model:
         chosen = np.flatnonzero(answer.x[:n] > 0.5)
         owner = np.full(self.rows, -1, dtype=np.int64)
         owner[self.row[chosen]] = self.member[chosen]
-        unit = problem.load.max(initial=1e-300) if free_top else 1.0
+        unit = heaviest if free_top else 1.0
         return Verdict(
             float(answer.fun) * unit,
             float(answer.mip_dual_bound) * unit,
