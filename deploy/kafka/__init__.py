@@ -1,0 +1,1 @@
+"""Rights on the Kafka cluster that Plimsoll needs, as data and as commands."""
