@@ -15,7 +15,7 @@ A plan that breaks validity is `OurFault`. The three bounds and why they hold:
 import numpy as np
 from ortools.graph.python import max_flow, min_cost_flow
 
-from agent.assign.model import Certificate, Flags, Floats, GroupProblem, Ints, is_member
+from agent.assign.model import Certificate, Flags, Floats, GroupProblem, Ints, any_of, is_member
 from agent.errors import OurFault
 
 FLOW_UNITS = 10**12
@@ -70,7 +70,7 @@ def _subscribed(problem: GroupProblem) -> Flags:
 def check_valid(problem: GroupProblem, owner: Ints, subscribed: Flags | None = None) -> None:
     """Raise OurFault unless owners are live and subscribed and pins and co-partitions are kept."""
     table = _subscribed(problem) if subscribed is None else subscribed
-    readable = table.any(axis=1)[problem.topic]
+    readable = any_of(table)[problem.topic]
     if len(owner) != len(problem.topic) or (owner[readable] < 0).any():
         raise OurFault("a subscribed partition has no owner")
     if (owner[~readable] != -1).any() or (owner >= len(problem.member_ids)).any():
@@ -92,7 +92,7 @@ def check_valid(problem: GroupProblem, owner: Ints, subscribed: Flags | None = N
 
 def _load_bound(problem: GroupProblem, subscribed: Flags) -> float:
     """Give a utilisation that no placement can go below."""
-    counted = subscribed.any(axis=1)
+    counted = any_of(subscribed)
     load = problem.load[counted[problem.topic]]
     if not load.size or load.max() == 0:
         return 0.0
@@ -183,7 +183,7 @@ def _cross_bound(
     problem: GroupProblem, subscribed: Flags, near: Flags, utilisation: float
 ) -> float:
     """Solve the fractional placement over (rack set, topic set) and (rack, subscription) pools."""
-    readable = subscribed.any(axis=1)[problem.topic]
+    readable = any_of(subscribed)[problem.topic]
     reader_sets, reader_set = np.unique(subscribed, axis=0, return_inverse=True)
     kinds = len(reader_sets)
     label = problem.rack_set * kinds + reader_set.reshape(-1)[problem.topic]

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.assign.model import NOBODY, Flags, Floats, GroupProblem, Ints, is_member, total_by
+from agent.assign.model import (
+    NOBODY,
+    Flags,
+    Floats,
+    GroupProblem,
+    Ints,
+    all_of,
+    any_of,
+    is_member,
+    total_by,
+)
 from agent.errors import OurFault, TheirFault
 
 WEIGHT_SUM_BITS = 60
@@ -158,12 +168,12 @@ def _allowed(
         subscribed[i, topics] = True
     may_topics = np.zeros((len(sets), len(problem.member_ids)), dtype=np.bool_)
     for i, topics in enumerate(sets):
-        may_topics[i] = subscribed[:, topics].all(axis=1)[problem.subscription]
+        may_topics[i] = all_of(subscribed[:, topics])[problem.subscription]
         if not may_topics[i].any():
             names = ", ".join(problem.topics[t] for t in topics)
             raise TheirFault("copartition", f"no member subscribes to all of {names}")
     staying = may_topics & ~problem.excluded
-    live = np.where(staying.any(axis=1)[:, None], staying, may_topics)
+    live = np.where(any_of(staying)[:, None], staying, may_topics)
     may, to_class = _distinct_rows(live)
     allowed_class = to_class[index]
     pinned = problem.pinned[rows]

@@ -36,6 +36,16 @@ UNKNOWN: Final = -1
 Partition = tuple[str, int]
 
 
+def any_of(table: Flags) -> Flags:
+    """Tell, for each row of a table, whether any column is set."""
+    return np.asarray(table.any(axis=1), dtype=np.bool_)
+
+
+def all_of(table: Flags) -> Flags:
+    """Tell, for each row of a table, whether all columns are set."""
+    return np.asarray(table.all(axis=1), dtype=np.bool_)
+
+
 def is_member(column: Ints) -> Flags:
     """Tell where a column of owners names a member: neither NOBODY nor GONE."""
     return np.asarray(column >= 0, dtype=np.bool_)
