@@ -6,6 +6,8 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent.commands.options import cluster_of
+
 app = typer.Typer(no_args_is_help=True, help="A local Kafka cluster, without containers.")
 
 
@@ -23,7 +25,8 @@ def up(
     log_level: Annotated[str, typer.Option(help="Log level of the brokers.")] = "WARN",
 ) -> None:
     """Start three brokers, create Plimsoll's topics, print the bootstrap servers."""
-    from deploy.local.cluster import LocalCluster  # noqa: PLC0415 -- needed by this verb only
+    from agent import topics  # noqa: PLC0415 -- needed by this verb only
+    from deploy.local.cluster import LocalCluster  # noqa: PLC0415 -- same
     from deploy.local.leash import holders  # noqa: PLC0415 -- same
     from deploy.local.paths import BUILD  # noqa: PLC0415 -- same
 
@@ -36,6 +39,7 @@ def up(
     folder.mkdir(parents=True)
     typer.echo("starting three brokers", err=True)
     cluster = LocalCluster(folder=folder, log_level=log_level).start()
+    topics.create(cluster_of(cluster.bootstrap_servers, None))
     state = DevCluster(
         bootstrap_servers=cluster.bootstrap_servers,
         token=cluster.release(),

@@ -187,7 +187,7 @@ def make_report(measured: Measurement) -> dict[str, Any]:
         "killed": {"client": notes.killed, **windows["killed"].as_json()},
         "joined": {"client": notes.joined, **windows["joined"].as_json()},
         "takeover_s": takeover_s(measured),
-        **judge(windows),
+        **judge(windows, measured.stage.traffic.rate_mb_s),
     }
 
 
@@ -207,25 +207,25 @@ def takeover_s(measured: Measurement) -> float:
     return (max(m.arrived_ms for m in taken) - notes.killed_ms) / 1e3
 
 
-def judge(windows: Mapping[str, Window]) -> dict[str, Any]:
+def judge(windows: Mapping[str, Window], asked_mb_s: float) -> dict[str, Any]:
     """Say whether the machine's noise spoiled the run, and how it shows.
 
-    A level group that the arithmetic says can keep up, and that does not deliver what was offered,
-    was kept from it by the machine; so was a generator that offered less than asked.
+    What the loads and caps explain is a result. A level group that they say keeps up, and that does
+    not deliver what was offered, was kept from it by the machine; so was a generator that offered
+    another rate than it was asked for.
     """
-    before, after = windows["before"], windows["after"]
-    asked = before.offered_mb_s
     reasons = []
     for name in ("before", "after"):
         window = windows[name]
-        off = window.delivered_share - window.predicted_delivered_share
-        if abs(off) > DELIVERED_OFF_MAX:
+        if abs(window.delivered_share - window.predicted_delivered_share) > DELIVERED_OFF_MAX:
             reasons.append(
                 f"{name}: delivered share {window.delivered_share:.3f}, but these loads and caps "
                 f"give {window.predicted_delivered_share:.3f}"
             )
-    if abs(after.offered_mb_s / asked - 1) > OFFERED_OFF_MAX:
-        reasons.append(f"offered {after.offered_mb_s:.2f} MB/s after {asked:.2f} before")
+        if abs(window.offered_mb_s / asked_mb_s - 1) > OFFERED_OFF_MAX:
+            reasons.append(
+                f"{name}: offered {window.offered_mb_s:.2f} MB/s instead of {asked_mb_s:.2f}"
+            )
     return {"spoiled": bool(reasons), "spoiled_reason": "; ".join(reasons) or None}
 
 
