@@ -2,7 +2,7 @@
 
 import typer
 
-from agent.commands import agent, assign, collect, dev, pipeline, replay, topics
+from agent.commands import agent, assign, collect, dev, doctor, pipeline, replay, topics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -13,6 +13,7 @@ app = typer.Typer(
 app.command("agent")(agent.agent)
 app.command("assign")(assign.assign)
 app.command("collect")(collect.collect)
+app.command("doctor")(doctor.doctor)
 app.command("replay")(replay.replay)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(topics.app, name="topics")
