@@ -30,10 +30,19 @@ def _spread(code: int) -> int:
     return code ^ code >> 16
 
 
-def walk(keys: Iterable[tuple[int, int]]) -> list[int]:
-    """Order values by their spread hashes; `keys` are (hash, value) in the order of putting."""
+def walk(keys: Iterable[tuple[int, int]], *, copied: bool = False) -> list[int]:
+    """Order values by their spread hashes; `keys` are (hash, value) in the order of putting.
+
+    A set that was made as a copy of a collection may have twice the buckets.
+    """
     entries = list(keys)
-    buckets = BUCKETS_MIN
-    while len(entries) > buckets * LOAD_FACTOR:
-        buckets *= 2
-    return [value for _, value in sorted(entries, key=lambda entry: entry[0] & (buckets - 1))]
+    mask = buckets(len(entries), copied=copied) - 1
+    return [value for _, value in sorted(entries, key=lambda entry: entry[0] & mask)]
+
+
+def buckets(size: int, *, copied: bool = False) -> int:
+    """Give the number of buckets of a set of that size."""
+    count = BUCKETS_MIN
+    while size > count * LOAD_FACTOR or (copied and int(size / LOAD_FACTOR) + 1 > count):
+        count *= 2
+    return count

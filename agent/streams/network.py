@@ -57,8 +57,13 @@ class Actives:
     traffic_cost: int
     non_overlap_cost: int
     balance: bool
-    tie: Ints | None = None
-    """(len(tasks), R) what to avoid among equals: weighs more than a move, less than any cost."""
+    home: Ints | None = None
+    """Client where each task counts as not moved, -1 for nowhere; the owner if not given."""
+
+    @property
+    def stays(self) -> Ints:
+        """Client of each task that is free of the non-overlap cost, -1 where all cost it."""
+        return self.owner if self.home is None else self.home
 
     @property
     def counts(self) -> Ints:
@@ -95,31 +100,27 @@ class Classes:
 
     members: list[list[int]]
     """Per class the positions of its tasks, ascending."""
-    owner: list[int]
+    home: list[int]
     group: list[int]
     away: Ints
-    tie: Ints
 
 
 def classes_of(problem: Actives) -> Classes:
     """Collapse tasks of one group, owner and cost vector."""
     found: dict[tuple[int, int, bytes], list[int]] = {}
     rows = np.ascontiguousarray(problem.away)
-    if problem.tie is not None:
-        rows = np.ascontiguousarray(np.hstack([rows, problem.tie]))
     width = rows.shape[1] * rows.itemsize
     raw = rows.tobytes()
     for i, (group, owner) in enumerate(
-        zip(problem.group.tolist(), problem.owner.tolist(), strict=True)
+        zip(problem.group.tolist(), problem.stays.tolist(), strict=True)
     ):
         found.setdefault((group, owner, raw[i * width : (i + 1) * width]), []).append(i)
     first = [members[0] for members in found.values()]
     return Classes(
         members=list(found.values()),
-        owner=[key[1] for key in found],
+        home=[key[1] for key in found],
         group=[key[0] for key in found],
         away=problem.away[first],
-        tie=np.zeros_like(problem.away[first]) if problem.tie is None else problem.tie[first],
     )
 
 
@@ -153,11 +154,12 @@ def build(problem: Actives) -> tuple[Arcs, Layout]:
     hub_node = {hub: n_classes + i for i, hub in enumerate(hubs)}
     door_node = {door: n_classes + len(hubs) + i for i, door in enumerate(doors)}
     client_node = {c: n_classes + len(hubs) + len(doors) + i for i, c in enumerate(used)}
-    # One unit of real cost outweighs all ties together, one tie all moves.
-    tie = classes.tie * (len(problem.tasks) + 1)
-    unit = (len(problem.tasks) + 1) * (int(classes.tie.max(initial=0)) * len(problem.tasks) + 1)
+    # One unit of real cost outweighs all moves together: moves only break ties.
+    unit = len(problem.tasks) + 1
     sizes = np.array([len(m) for m in classes.members], dtype=np.int64)
-    owner = np.array(classes.owner, dtype=np.int64)
+    home = np.array(classes.home, dtype=np.int64)
+    can_stay = (home >= 0) & (counts[home] > 0)
+    home = np.where(can_stay, home, used[0])
     group = np.array(classes.group, dtype=np.int64)
     class_of_arc = np.repeat(np.arange(n_classes), len(racks))
     rack_of_arc = np.tile(np.array(racks, dtype=np.int64), n_classes)
@@ -167,14 +169,14 @@ def build(problem: Actives) -> tuple[Arcs, Layout]:
     hub_cost = (
         problem.traffic_cost * classes.away[class_of_arc, rack_of_arc] + problem.non_overlap_cost
     ) * unit
-    hub_cost += tie[class_of_arc, rack_of_arc] + 1
+    hub_cost += 1
     stay_head = np.array(
-        [door_node[g, c] for g, c in zip(classes.group, classes.owner, strict=True)], dtype=np.int64
+        [door_node[g, c] for g, c in zip(classes.group, home.tolist(), strict=True)],
+        dtype=np.int64,
     )
     stay_cost = (
-        problem.traffic_cost * classes.away[np.arange(n_classes), problem.client_rack[owner]] * unit
+        problem.traffic_cost * classes.away[np.arange(n_classes), problem.client_rack[home]] * unit
     )
-    stay_cost += tie[np.arange(n_classes), problem.client_rack[owner]]
     open_capacity = np.array([int(capacity[d]) for d in doors], dtype=np.int64)
     door_nodes = np.arange(len(doors), dtype=np.int64) + n_classes + len(hubs)
     arcs = Arcs(
@@ -189,7 +191,9 @@ def build(problem: Actives) -> tuple[Arcs, Layout]:
         head=np.concatenate(
             [hub_of_arc, stay_head, door_nodes, np.array([client_node[c] for _, c in doors])]
         ),
-        capacity=np.concatenate([sizes[class_of_arc], sizes, open_capacity, open_capacity]),
+        capacity=np.concatenate(
+            [sizes[class_of_arc], sizes * can_stay, open_capacity, open_capacity]
+        ),
         cost=np.concatenate([hub_cost, stay_cost, np.zeros(2 * len(doors), dtype=np.int64)]),
         supply=np.concatenate(
             [sizes, np.zeros(len(hubs) + len(doors), dtype=np.int64), -counts[used]]
@@ -215,7 +219,7 @@ def place(problem: Actives) -> Ints:
         return np.zeros(0, dtype=np.int64)
     arcs, layout = build(problem)
     flow = solve(arcs)
-    owner = problem.owner.copy()
+    owner = problem.stays.copy()
     leaving: list[list[int]] = [[] for _ in layout.hubs]
     kept = flow[layout.stays].tolist()
     taken = kept[:]
@@ -241,5 +245,5 @@ def place(problem: Actives) -> Ints:
 def cost_of(problem: Actives, owner: Ints) -> int:
     """Give the cost of an assignment in KIP-925's units."""
     away = problem.away[np.arange(len(owner)), problem.client_rack[owner]]
-    moved = int((owner != problem.owner).sum())
+    moved = int((owner != problem.stays).sum())
     return int(away.sum()) * problem.traffic_cost + moved * problem.non_overlap_cost

@@ -31,11 +31,6 @@ class LeastLoaded:
                 heapq.heappush(self.heap, (self.load(client), client))
         self.inside |= fresh
 
-    @property
-    def lightest(self) -> float:
-        """Load of the first client that is inside."""
-        return self.heap[0][0] if self.heap else 0.0
-
     def offer(self, client: int) -> None:
         """Put back the client that was polled."""
         heapq.heappush(self.heap, (self.load(client), client))

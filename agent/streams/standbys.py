@@ -16,7 +16,7 @@ rack with another copy of its task costs more than all traffic together. `flow` 
 alone. Among equals the one with less traffic wins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,9 +41,16 @@ class Standbys:
     traffic_cost: int
     non_overlap_cost: int
     racks_first: bool
+    homes: Sequence[Collection[int]] | None = None
+    """Clients where a copy of the task counts as not moved; its holders if not given."""
+
+    @property
+    def stays(self) -> Sequence[Collection[int]]:
+        """Clients whose copies are free of the non-overlap cost."""
+        return self.holders if self.homes is None else self.homes
 
     def counts(self) -> Ints:
-        """(C,) copies that each client has and keeps having."""
+        """Give (C,) the copies that each client has and keeps having."""
         flat = [client for clients in self.holders for client in clients]
         return np.bincount(flat, minlength=len(self.client_rack))
 
@@ -51,7 +58,7 @@ class Standbys:
 def cost_of(problem: Standbys, copies: Sequence[Sequence[int]]) -> int:
     """Give the cost of copies in KIP-925's units, against the copies handed in."""
     cost = 0
-    for row, before, after in zip(problem.away.tolist(), problem.holders, copies, strict=True):
+    for row, before, after in zip(problem.away.tolist(), problem.stays, copies, strict=True):
         for client in after:
             cost += problem.traffic_cost * row[int(problem.client_rack[client])]
             cost += 0 if client in before else problem.non_overlap_cost
@@ -95,8 +102,10 @@ class _Network:
         self.rack_node = n + np.arange(n * r).reshape(n, r)
         self.client_node = n + n * r + np.arange(self.clients)
         self.sink = int(self.client_node[-1]) + 1
-        flat = [(i, c) for i, row in enumerate(self.rows.tolist()) for c in problem.holders[row]]
-        held = np.array(flat, dtype=np.int64)
+        flat = [
+            (i, c) for i, row in enumerate(self.rows.tolist()) for c in sorted(problem.stays[row])
+        ]
+        held = np.array(flat, dtype=np.int64).reshape(-1, 2)
         # Where an active has been put, the copy that was there must go.
         self.held = held[self.active[held[:, 0]] != held[:, 1]]
 
