@@ -3,9 +3,12 @@
 import io
 import json
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from deploy.local.cluster import LocalCluster
 from deploy.local.consumers import start_consumer
@@ -71,3 +74,37 @@ def _wait(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "condition not met in time"
         time.sleep(0.05)
+
+
+def test_the_command_makes_retention_bite_and_ends_properly(
+    cluster: LocalCluster, fresh_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """As a command it creates topics whose old segments go, and writes its total at SIGTERM."""
+    prefix, truth = fresh_name("short"), tmp_path / "truth.jsonl"
+    command = [
+        *(sys.executable, "-m", "deploy.local.load"),
+        *("--bootstrap-server", cluster.bootstrap_servers, "--create", "--truth", str(truth)),
+        *("--topic-prefix", prefix, "--topics", "1", "--partitions", "1", "--rate-mb-s", "2"),
+        *("--topic-config", "retention.ms=1000", "--topic-config", "segment.bytes=1048576"),
+    ]
+    topic = f"{prefix}-00"
+    reader = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": prefix, "log_level": 0}
+    )
+
+    def offsets() -> tuple[int, int]:
+        try:
+            low, high = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+        except KafkaException:  # not created yet
+            return 0, 0
+        return int(low), int(high)
+
+    with Leash() as leash:
+        load = leash.spawn(command)
+        _wait(lambda: offsets()[0] > 0)
+        load.terminate()
+        assert load.wait(30) == 0
+    last = json.loads(truth.read_text().splitlines()[-1])
+    assert last["event"] == "total"
+    assert last["records"] == {topic: [offsets()[1]]}
+    reader.close()
