@@ -19,14 +19,13 @@ SETTINGS: Final = {
 }
 """Needed wherever the job runs; a Connect server must be started with them."""
 
-LOCAL: Final = {
+DRIVER: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.log.level": "WARN",
 }
+LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def session(master: str, jars: Path | None, shuffle_partitions: int) -> SparkSession:
@@ -44,7 +43,9 @@ def session(master: str, jars: Path | None, shuffle_partitions: int) -> SparkSes
         for name, value in partitions.items():
             remote.conf.set(name, value)
         return remote
-    settings = {**SETTINGS, **LOCAL, **partitions}
+    settings = {**SETTINGS, **DRIVER, **partitions}
+    if master.startswith("local"):
+        settings |= LOCAL
     if jars is not None:
         settings["spark.jars"] = ",".join(sorted(str(jar) for jar in jars.glob("*.jar")))
     for name, value in settings.items():

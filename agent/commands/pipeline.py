@@ -23,6 +23,7 @@ def run(
     window_s: Annotated[float, typer.Option(min=5, help="Seconds that a rate is a mean of.")] = 60,
     slide_s: Annotated[float, typer.Option(min=1, help="Seconds between windows.")] = 10.0,
     shuffle_partitions: Annotated[int, typer.Option(min=1, help="Tasks of a micro-batch.")] = 1,
+    once: Annotated[bool, typer.Option(help="Read what is there now, and end.")] = False,
     command_config: Annotated[
         Path | None, typer.Option(exists=True, help="Client properties, librdkafka's names.")
     ] = None,
@@ -46,7 +47,7 @@ def run(
         jars=_connector(master, jars),
         shuffle_partitions=shuffle_partitions,
         properties=dict(cluster.properties),
-    ).run(trigger_s, stop)
+    ).run(None if once else trigger_s, stop)
 
 
 def _connector(master: str, jars: Path | None) -> Path | None:
