@@ -200,7 +200,7 @@ def create_topics(
     config: Mapping[str, str] | None = None,
 ) -> None:
     """Create topics, for instance with a short `retention.ms`; each must be new."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
     new = [NewTopic(name, partitions, replicas, config=dict(config or {})) for name in topics]
     for created in admin.create_topics(new).values():
         created.result(30)

@@ -23,6 +23,7 @@ from deploy.local.traffic import Traffic
 
 EXIT_FAILED: Final = 1
 EXIT_SPOILED: Final = 3
+EXIT_INTERRUPTED: Final = 130
 
 
 def play(seed: int, folder: Path) -> int:
@@ -57,7 +58,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of the skewed keys")
     parser.add_argument("--folder", type=Path, default=BUILD / "demo", help="where results go")
     options = parser.parse_args()
-    sys.exit(play(options.seed, options.folder))
+    try:
+        sys.exit(play(options.seed, options.folder))
+    except KeyboardInterrupt:
+        print("\nstopped; nothing is left running", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ class AgentTicks:
     def __init__(self, http_port: int) -> None:
         self._url = f"http://127.0.0.1:{http_port}/metrics"
         self._count, self._sum_s = 0.0, 0.0
+        self.scrape()
         self.last_ms: float | None = None
 
     def scrape(self) -> None:
@@ -171,6 +172,7 @@ class Run:
                 return False
 
             self.wait("enforce: the agent publishes a target", 60, published)
+        ticks.scrape()
         notes.decision_ms = ticks.last_ms
         self.wait("enforce: the group follows the target", 60, self._follows_target)
         self.wait("the backlog shrinks", 150, lambda: self._slowest_ms() < DRAINED_P95_MS_MAX)
