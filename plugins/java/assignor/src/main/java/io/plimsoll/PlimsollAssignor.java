@@ -60,7 +60,7 @@ public final class PlimsollAssignor implements ConsumerPartitionAssignor, Config
   public void configure(Map<String, ?> configs) {
     Object groupId = configs.get(ConsumerConfig.GROUP_ID_CONFIG);
     if (groupId == null) {
-      throw new ConfigException(ConsumerConfig.GROUP_ID_CONFIG, null, "a group needs an id");
+      return; // A consumer without a group is configured all the same, and never asks us.
     }
     group = groupId.toString();
     Object fallbackClass = value(configs, FALLBACK_CONFIG, CooperativeStickyAssignor.class);

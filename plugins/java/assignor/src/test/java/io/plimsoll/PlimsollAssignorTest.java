@@ -66,6 +66,15 @@ class PlimsollAssignorTest {
     new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer()).close();
   }
 
+  /** A consumer without a group can be built with the same configuration. */
+  @Test
+  void noGroup() {
+    Map<String, Object> config = with("enable.auto.commit", false);
+    config.remove("group.id");
+    config.put("partition.assignment.strategy", PlimsollAssignor.class.getName());
+    new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer()).close();
+  }
+
   /** A fallback that cannot be used is refused when the consumer is built, by name of the key. */
   @Test
   void badFallback() {
