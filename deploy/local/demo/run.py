@@ -128,7 +128,7 @@ class Run:
         stage.start_plimsoll()
         for number in range(1, CONSUMERS + 1):
             stage.start_consumer(f"c{number:02d}", capped=False)
-        self.wait("twelve consumers join", 90, self._all_joined)
+        self.wait("twelve consumers join", 120, self._all_joined)
         stage.start_load()
 
     def warm_up(self) -> None:
@@ -140,7 +140,7 @@ class Run:
                 return False
             return self._slowest_ms() < WARM_P95_MS_MAX
 
-        self.wait("consumers warm up, without limit", 60, warm)
+        self.wait("consumers warm up, without limit", 120, warm)
         with ControlTopic(self._servers, "plimsoll.partition-load") as loads:
 
             def measured() -> bool:
