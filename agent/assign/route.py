@@ -32,7 +32,11 @@ def pools_by_flow(instance: Instance, network: Network, *, dives: int) -> Ints |
     pool = np.full(instance.units, NOBODY, dtype=np.int64)
     homed = np.flatnonzero(instance.home >= 0)
     pool[homed] = network.pool_of[instance.home[homed]]
-    grain = 1.0 if network.exact else max(1.0, instance.weight.sum() / network.supply.sum())
+    grain = (
+        1.0
+        if network.exact
+        else max(1.0, instance.weight.sum() / max(int(network.supply.sum()), 1))
+    )
     flow_of_unit = np.ones(instance.units) if network.exact else instance.weight / grain
     # Heaviest first inside each kind.
     order = np.lexsort((np.arange(instance.units), -instance.weight, network.kind_of))
