@@ -111,7 +111,13 @@ class Publisher:
             self._guarded(
                 self._producer.produce, topic, value, key, on_delivery=partial(note, index)
             )
-        self._guarded(self._producer.flush, TIMEOUT_S)
+        try:
+            self._producer.flush(TIMEOUT_S)
+        except (KafkaException, SystemError):
+            # A fatal error leaves flush garbled (as SystemError, when a delivery report ran under
+            # it); the commit then says plainly what it is.
+            self._guarded(self._producer.commit_transaction, TIMEOUT_S)
+            raise
         if errors:
             self._raise(KafkaException(errors[0]))
         if len(offsets) < len(records):

@@ -18,49 +18,25 @@ Reasons beside those of `admission`:
 | `outcome` | hold | what the plan `outcome_of` has come to, measured after it was applied |
 """
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any
 
 import msgspec
 
 from agent import limits, wire
 from agent.assign import Certificate, GroupPlan, GroupProblem, Options, solve
 from agent.assign.certificate import certify
-from agent.core import targets
+from agent.core import applications, targets
 from agent.core.admission import NotAdmitted, admit
 from agent.core.events import Command, Nudge, Write
-from agent.core.state import Group, State
-from agent.core.tuning import PAUSE_KEY, Settings, settings_of
+from agent.core.look import Look
+from agent.core.state import State
+from agent.core.tuning import PAUSE_KEY, settings_of
 from agent.core.worth import Cause, as_it_is, causes_of, refusal, relief_of
 
 ASSIGNOR = "plimsoll"
 """Protocol name of the client-side plugin."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Review:
-    """One look at one group, and all it needs."""
-
-    state: State
-    name: str
-    group: Group
-    membership: wire.Membership
-    settings: Settings
-
-    def decision(
-        self, verdict: Literal["publish", "hold", "refuse"], reason: str, **more: Any
-    ) -> wire.Decision:
-        return wire.Decision(
-            ms=self.state.now_ms,
-            group=self.name,
-            verdict=verdict,
-            reason=reason,
-            inputs=_digest(self.state, self.membership, self.settings),
-            mode=self.settings.mode,
-            **more,
-        )
 
 
 def review(state: State, name: str) -> list[Command]:
@@ -69,7 +45,7 @@ def review(state: State, name: str) -> list[Command]:
     membership = group.membership
     if membership is None:
         return []
-    look = _Review(state, name, group, membership, settings_of(state.configs, name, state.now_ms))
+    look = Look(state, name, group, membership, settings_of(state.configs, name, state.now_ms))
     group.dirty = False
     group.review_ms = state.now_ms + limits.DECISION_REPEAT_MS
     commands: list[Command] = []
@@ -81,18 +57,19 @@ def review(state: State, name: str) -> list[Command]:
     return commands
 
 
-def _judge(look: _Review) -> Iterator[Command | wire.Decision]:
+def _judge(look: Look) -> Iterator[Command | wire.Decision]:
     state, settings = look.state, look.settings
     pause = state.configs.get(PAUSE_KEY)
     if pause is not None and pause.in_force(state.now_ms):
         yield look.decision("hold", "paused", detail=pause.config.reason or "control/pause is set")
         return
-    moves, share = targets.spent_of(look.group.target, state.now_ms)
+    if look.membership.kind == "streams":
+        yield from applications.judge(look)
+        return
     options = Options(
         imbalance=settings.imbalance_solve,
         incompatibility=settings.incompatibility,
         rack_aware=settings.rack_aware,
-        max_moves=max(0, settings.moves_per_hour_max - moves),
     )
     try:
         problem = admit(state, look.name, look.membership, settings, options)
@@ -109,17 +86,22 @@ def _judge(look: _Review) -> Iterator[Command | wire.Decision]:
         return
     present = certify(as_it_is(problem), problem.owner)
     yield from _outcome(look, present)
-    yield from _plan(look, _budgeted(problem, settings, share), present)
+    yield from _plan(look, problem, present)
 
 
-def _budgeted(problem: GroupProblem, settings: Settings, share: float) -> GroupProblem:
-    """Bound the moved load by what is left of the hourly share."""
-    left = max(0.0, settings.moved_load_share_per_hour_max - share)
-    options = replace(problem.options, max_moved_load=left * float(problem.load.sum()))
-    return replace(problem, options=options)
+def _within_budget(look: Look, problem: GroupProblem, plan: GroupPlan) -> GroupPlan:
+    """Give the plan, or where it moves more than this hour has left, the best that does not."""
+    moves, share = targets.spent_of(look.group.target, look.state.now_ms)
+    moves_left = max(0, look.settings.moves_per_hour_max - moves)
+    share_left = max(0.0, look.settings.moved_load_share_per_hour_max - share)
+    load_left = share_left * float(problem.load.sum())
+    if plan.certificate.moves <= moves_left and plan.certificate.moved_load <= load_left:
+        return plan
+    options = replace(problem.options, max_moves=moves_left, max_moved_load=load_left)
+    return solve(replace(problem, options=options))
 
 
-def _pending(look: _Review) -> list[Command | wire.Decision] | None:
+def _pending(look: Look) -> list[Command | wire.Decision] | None:
     """Drive the last target home; None when members hold it or it was made for others."""
     state, group, target = look.state, look.group, look.group.target
     if target is None or target.mode != "enforce" or not targets.fits(target, look.membership):
@@ -141,14 +123,14 @@ def _pending(look: _Review) -> list[Command | wire.Decision] | None:
     return [decision, _nudge(look, target)]
 
 
-def _nudge(look: _Review, target: wire.Target) -> Nudge:
+def _nudge(look: Look, target: wire.Target) -> Nudge:
     group = look.group
     group.attempts += 1
     group.nudged_ms = look.state.now_ms
     return Nudge(look.name, ASSIGNOR, target.epoch, target.revision, group.attempts)
 
 
-def _outcome(look: _Review, present: Certificate) -> Iterator[wire.Decision]:
+def _outcome(look: Look, present: Certificate) -> Iterator[wire.Decision]:
     """Write once what a plan has come to, one window of loads after members took it."""
     target, group = look.group.target, look.group
     if target is None or group.measured_plan == target.plan_id:
@@ -165,7 +147,7 @@ def _outcome(look: _Review, present: Certificate) -> Iterator[wire.Decision]:
 
 
 def _plan(
-    look: _Review, problem: GroupProblem, present: Certificate
+    look: Look, problem: GroupProblem, present: Certificate
 ) -> Iterator[Command | wire.Decision]:
     """Compute the best plan within the budget and decide what becomes of it."""
     kept = look.group.proposal
@@ -175,13 +157,16 @@ def _plan(
             yield from standing
             return
     look.group.proposal = None
-    plan = solve(problem)
-    causes = causes_of(problem, look.settings, present, plan)
-    stay = {"plan": "stay", "certificate": asdict(present)}
+    best = solve(problem)
+    causes = causes_of(problem, look.settings, present, best)
+    plan = _within_budget(look, problem, best) if causes and "forced" not in causes else best
+    alternatives = [{"plan": "stay", "certificate": asdict(present)}]
+    if plan is not best:
+        alternatives.append({"plan": "over-budget", "certificate": asdict(best.certificate)})
     said: dict[str, Any] = {
         "certificate": asdict(plan.certificate),
         "moves": _moves(problem, plan),
-        "alternatives": [stay],
+        "alternatives": alternatives,
     }
     if not causes:
         detail = _figures(present, plan)
@@ -206,27 +191,25 @@ def _plan(
 
 
 def _refusal(
-    look: _Review, problem: GroupProblem, plan: GroupPlan, causes: list[Cause]
+    look: Look, problem: GroupProblem, plan: GroupPlan, causes: list[Cause]
 ) -> tuple[str, str] | None:
     """Give reason and words why the plan must wait, or None. Forced moves never wait."""
-    group, settings = look.group, look.settings
+    settings = look.settings
     if "forced" in causes:
         return None
     if plan.certificate.moves == 0:
-        used, share = targets.spent_of(group.target, look.state.now_ms)
+        used, share = targets.spent_of(look.group.target, look.state.now_ms)
         return "budget-spent", f"{used} moves, {share:.1%} of the load within the last hour"
-    if group.target is not None:
-        ready_ms = group.target.ms + int(settings.cooldown_s * 1000)
-        if look.state.now_ms < ready_ms:
-            group.review_ms = min(group.review_ms, ready_ms)
-            return "cooldown", f"{(ready_ms - look.state.now_ms) / 1e3:.0f} s to go"
+    wait_s = look.cooldown_left_s()
+    if wait_s > 0:
+        return "cooldown", f"{wait_s:.0f} s to go"
     if causes == ["load"]:
         return refusal(relief_of(problem, plan.owner), plan.certificate.moved_load, settings)
     return None
 
 
 def _standing(
-    look: _Review, problem: GroupProblem, present: Certificate, kept: wire.Target
+    look: Look, problem: GroupProblem, present: Certificate, kept: wire.Target
 ) -> list[Command | wire.Decision] | None:
     """Keep a proposal while it is legal, so that a person can approve what is executed.
 
@@ -260,7 +243,8 @@ def _standing(
         approved = msgspec.structs.replace(
             kept,
             ms=look.state.now_ms,
-            **targets.next_of(look.state, last),
+            epoch=targets.next_epoch(look.state, last),
+            revision=targets.next_revision(last),
             mode="enforce",
         )
         look.group.proposal = None
@@ -270,7 +254,7 @@ def _standing(
 
 
 def _settle(
-    look: _Review, target: wire.Target, said: dict[str, Any]
+    look: Look, target: wire.Target, said: dict[str, Any]
 ) -> Iterator[Command | wire.Decision]:
     """Publish in `enforce`; keep the plan apart in `shadow` and `advise`; else just tell."""
     mode = look.settings.mode
@@ -284,21 +268,16 @@ def _settle(
 
 
 def _publish(
-    look: _Review, target: wire.Target, reason: str, said: dict[str, Any]
+    look: Look, target: wire.Target, reason: str, said: dict[str, Any]
 ) -> Iterator[Command | wire.Decision]:
-    size = len(wire.encode(target))
-    if size > limits.RECORD_BYTES_MAX:
-        yield look.decision(
-            "refuse", "target-too-large", detail=f"{size} bytes, limit {limits.RECORD_BYTES_MAX}"
-        )
-        return
-    yield Write(wire.TARGETS, look.name, target)
-    yield look.decision("publish", reason, revision=target.revision, **said)
-    look.group.attempts = 0
-    yield _nudge(look, target)
+    commands = list(look.publish(target, reason, said))
+    yield from commands
+    if isinstance(commands[0], Write):
+        look.group.attempts = 0
+        yield _nudge(look, target)
 
 
-def _say(look: _Review, decision: wire.Decision) -> list[Command]:
+def _say(look: Look, decision: wire.Decision) -> list[Command]:
     """Write a verdict when it is news, or when the last one has grown old."""
     if decision.reason != "outcome":
         look.group.verdict = decision
@@ -336,13 +315,3 @@ def _figures(present: Certificate, plan: GroupPlan) -> str:
         f"max/LB is {present.max_utilisation / bound:.3f}, "
         f"would be {planned.ratio:.3f} with {planned.moves} moves"
     )
-
-
-def _digest(state: State, membership: wire.Membership, settings: Settings) -> str:
-    """Name the inputs of a verdict, so that the same ones can be recognised in a replay."""
-    digest = hashlib.sha256(wire.encode(membership))
-    digest.update(repr(settings).encode())
-    for topic in sorted(membership.topics):
-        for chunk in sorted(state.loads.get(topic, {})):
-            digest.update(state.loads[topic][chunk].digest.encode())
-    return digest.hexdigest()[:16]

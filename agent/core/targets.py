@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,7 +26,7 @@ def assignment_of(problem: GroupProblem, owner: Ints) -> Assignment:
     return held
 
 
-def plan_id_of(group: str, assignment: Mapping[str, Mapping[str, list[int]]]) -> str:
+def plan_id_of(group: str, assignment: Mapping[str, Any]) -> str:
     """Name a plan by its content: the same assignment of a group always has the same id."""
     content = msgspec.json.encode([group, assignment], order="deterministic")
     return hashlib.sha256(content).hexdigest()[:12]
@@ -46,7 +47,8 @@ def target_of(
     counts = np.bincount(problem.topic, minlength=len(problem.topics)).tolist()
     return wire.Target(
         ms=state.now_ms,
-        **next_of(state, last),
+        epoch=next_epoch(state, last),
+        revision=next_revision(last),
         plan_id=plan_id_of(group, assignment),
         ttl_ms=int(settings.target_ttl_s * 1000),
         mode=settings.mode,
@@ -66,11 +68,14 @@ def target_of(
     )
 
 
-def next_of(state: State, last: wire.Target | None) -> dict[str, int]:
-    """Give epoch and revision of the record that follows `last`; neither ever goes back."""
-    if last is None:
-        return {"epoch": state.epoch, "revision": 1}
-    return {"epoch": max(state.epoch, last.epoch), "revision": last.revision + 1}
+def next_epoch(state: State, last: wire.Target | None) -> int:
+    """Give the epoch of the record that follows `last`; it never goes back."""
+    return state.epoch if last is None else max(state.epoch, last.epoch)
+
+
+def next_revision(last: wire.Target | None) -> int:
+    """Give the revision of the record that follows `last`."""
+    return 1 if last is None else last.revision + 1
 
 
 def _weights(problem: GroupProblem) -> dict[str, list[int]]:

@@ -32,6 +32,7 @@ def test_uneven_group_becomes_level(uneven: World) -> None:
 
 def test_nothing_is_published_by_default(uneven: World) -> None:
     """Observe is the default: the plan is told with its moves and nothing is published."""
+    uneven.configure(key="defaults", moved_load_share_per_hour_max=1.0)
     for _ in range(5):
         uneven.round()
 
@@ -203,6 +204,16 @@ def test_budget_of_moves_per_hour_is_kept(world: Callable[..., World]) -> None:
         assert sum(in_window) <= 5
 
 
+def test_a_budget_too_small_for_any_move_is_told(uneven: World) -> None:
+    """A group that only its budget keeps uneven is not called level; what it would take is told."""
+    uneven.configure(mode="enforce", moved_load_share_per_hour_max=0.01)
+    uneven.round()
+    alternatives = {a["plan"]: a["certificate"] for a in uneven.last_decision.alternatives}
+
+    assert uneven.last_decision.reason == "budget-spent"
+    assert alternatives["over-budget"]["ratio"] < alternatives["stay"]["ratio"]
+
+
 def test_cooldown_separates_discretionary_targets(world: Callable[..., World]) -> None:
     """Two levelling targets are at least the cooldown apart."""
     restless = world([50 - i for i in range(20)])
@@ -318,6 +329,7 @@ def test_leave_is_left_to_the_plugin_while_level(world: Callable[..., World]) ->
 
 def test_detail_quotes_ratio_to_the_lower_bound(uneven: World) -> None:
     """A verdict quotes max/LB, before and after, and the number of moves."""
+    uneven.configure(key="defaults", moved_load_share_per_hour_max=1.0)
     uneven.round()
 
     assert re.search(

@@ -1,0 +1,173 @@
+"""Kafka Streams applications: their tasks are planned by `agent.streams`, their plugin follows.
+
+The plugin publishes the application's state at each rebalance, with the placement that it then
+gave. A plan names where each task should run *in the end*; the plugin warms copies up before it
+moves an active, and asks for its next rebalance itself, so there is no nudge. A plan is published
+when it is better than that placement in load, cross-rack partitions, copies or racks of copies.
+
+Reasons are those of `review`, and `bad-application` (refuse): the published state is no problem
+that can be planned; the detail names the field.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent import limits, wire
+from agent.core import targets
+from agent.core.events import Command
+from agent.core.look import Look
+from agent.errors import TheirFault
+from agent.streams import door, planner
+from agent.streams.certificate import certify
+from agent.streams.problem import Placement, Problem
+
+Share = dict[str, list[str]]
+"""Tasks of one process: `active`, `standby`, `warmup`."""
+
+
+def judge(look: Look) -> Iterator[Command | wire.Decision]:
+    """Give the verdict on one application."""
+    try:
+        problem, stable_ids = _problem_of(look)
+    except TheirFault as fault:
+        yield look.decision("refuse", "bad-application", detail=str(fault))
+        return
+    if len(set(stable_ids.values())) < len(stable_ids):
+        yield look.decision("refuse", "ambiguous-members", detail="processes share a stable id")
+        return
+    plan = planner.assign(problem)
+    wanted = _wanted(problem, plan, stable_ids)
+    plan_id = targets.plan_id_of(look.name, wanted)
+    causes = _causes(look, problem, plan)
+    said: dict[str, Any] = {"certificate": certify(problem, plan), "detail": ", ".join(causes)}
+    if not causes:
+        yield look.decision("hold", "level", certificate=said["certificate"])
+    elif look.group.target is not None and look.group.target.plan_id == plan_id:
+        yield look.decision("hold", "target-pending", plan_id=plan_id)
+    elif look.settings.mode != "enforce":
+        yield look.decision("hold", look.settings.mode, plan_id=plan_id, **said)
+    elif (wait_s := look.cooldown_left_s()) > 0:
+        yield look.decision("hold", "cooldown", detail=f"{wait_s:.0f} s to go")
+    else:
+        target = _target(look, problem, wanted, plan_id, stable_ids)
+        yield from look.publish(target, "levelled", {"plan_id": plan_id, **said})
+
+
+def _problem_of(look: Look) -> tuple[Problem, dict[str, str]]:
+    """Read the published state, with measured loads where they are known. Raises TheirFault."""
+    published = look.membership.streams
+    if not isinstance(published, Mapping):
+        raise TheirFault("streams", "absent")
+    document: dict[str, Any] = {**published, "kind": "streams-tasks", "id": look.name}
+    if isinstance(document.get("config"), Mapping):
+        document["config"] = {**document["config"], "assignor": "plimsoll"}
+    if document.get("initial") is None:
+        raise TheirFault("streams.initial", "absent: another assignor placed the tasks")
+    document["tasks"] = _with_loads(look, document.get("tasks"))
+    problem = door.read(document)
+    stable_ids = {
+        str(client["id"]): str(client.get("stable_id", client["id"]))
+        for client in document["clients"]
+    }
+    return problem, stable_ids
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _with_loads(look: Look, tasks: object) -> object:
+    """Add each task's load: the sum over its source partitions, where all tasks' are measured."""
+    if not isinstance(tasks, list):
+        return tasks
+    rates = _rates(look)
+    loaded = []
+    for task in tasks:
+        sources = _mapping(task).get("source", [])
+        known = [rates.get((str(s[0]), s[1])) for s in sources if isinstance(s, list) and s[1:]]
+        if not known or any(rate is None for rate in known):
+            return tasks
+        loaded.append({**task, "load": sum(rate for rate in known if rate is not None)})
+    return loaded
+
+
+def _rates(look: Look) -> dict[tuple[str, int], float]:
+    fresh_ms = look.state.now_ms - limits.LOAD_STALE_MS_MAX
+    return {
+        (topic, partition): rate
+        for topic in look.membership.topics
+        for chunk in look.state.loads.get(topic, {}).values()
+        if chunk.ms >= fresh_ms
+        for partition, rate in zip(
+            chunk.partition.tolist(), chunk.bytes_per_s.tolist(), strict=True
+        )
+    }
+
+
+def _wanted(problem: Problem, plan: Placement, stable_ids: Mapping[str, str]) -> dict[str, Share]:
+    """Give each process its tasks once every warmup is over: a warmed copy becomes the active."""
+    names = [stable_ids[client] for client in problem.client_ids]
+    shares: dict[str, Share] = {n: {"active": [], "standby": [], "warmup": []} for n in names}
+    for index, task in enumerate(problem.task_ids):
+        warm = plan.warmup[index]
+        owner = warm[0] if warm else plan.active[index]
+        shares[names[owner]]["active"].append(task)
+        for client in plan.standby[index]:
+            if client not in warm:
+                shares[names[client]]["standby"].append(task)
+    return shares
+
+
+def _causes(look: Look, problem: Problem, plan: Placement) -> list[str]:
+    """List in what the plan is better than the placement that the last rebalance gave."""
+    if problem.initial_active is None:
+        return []
+    present = planner.measure(problem, _present(problem))
+    planned = planner.measure(problem, plan)
+    enter = look.settings.imbalance_enter * present.load_max
+    causes = []
+    if present.load_spread - planned.load_spread > max(enter, 1e-9):
+        causes.append("load")
+    causes += [name for name, of in _COUNTS.items() if of(planned) < of(present)]
+    return causes
+
+
+_COUNTS: Mapping[str, Any] = {
+    "cross-rack": lambda merit: merit.cross_rack,
+    "copies": lambda merit: merit.copies_missing,
+    "racks of copies": lambda merit: merit.shared_racks,
+}
+
+
+def _present(problem: Problem) -> Placement:
+    nobody: tuple[tuple[int, ...], ...] = ((),) * problem.tasks
+    active = () if problem.initial_active is None else tuple(problem.initial_active.tolist())
+    return Placement(active, problem.initial_standby or nobody, nobody, followup=False)
+
+
+def _target(
+    look: Look,
+    problem: Problem,
+    wanted: Mapping[str, Share],
+    plan_id: str,
+    stable_ids: Mapping[str, str],
+) -> wire.Target:
+    topics = look.membership.topics
+    return wire.Target(
+        ms=look.state.now_ms,
+        epoch=targets.next_epoch(look.state, look.group.target),
+        revision=targets.next_revision(look.group.target),
+        plan_id=plan_id,
+        ttl_ms=int(look.settings.target_ttl_s * 1000),
+        mode=look.settings.mode,
+        base=wire.Base(
+            members=sorted(stable_ids.values()),
+            partitions={topic: topics[topic].partitions for topic in sorted(topics)},
+        ),
+        assignment={},
+        capacity={
+            stable_ids[client]: float(threads)
+            for client, threads in zip(problem.client_ids, problem.threads.tolist(), strict=True)
+        },
+        streams={"assignment": wanted},
+    )

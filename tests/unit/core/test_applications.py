@@ -1,0 +1,129 @@
+"""Streams applications in the core: published state in, targets of tasks out."""
+
+from typing import Any
+
+import pytest
+
+from agent import wire
+
+World = Any
+IDS = [f"00000000-0000-0000-0000-00000000000{i}" for i in range(4)]
+
+
+def application(world: World, active: dict[str, int], **changed: Any) -> None:
+    """Publish the state of an application of six stateful tasks as its plugin would."""
+    tasks = [f"0_{p}" for p in range(6)]
+    processes = [
+        {
+            "id": IDS[i],
+            "stable_id": f"host-{i}:80",
+            "rack": None,
+            "threads": 1,
+            "tags": {},
+            "prev_active": [t for t in tasks if active[t] == i],
+            "prev_standby": [],
+            "lags": {t: -2 for t in tasks if active[t] == i},
+        }
+        for i in range(3)
+    ]
+    streams: dict[str, Any] = {
+        "config": {
+            "rack_aware_strategy": "none",
+            "num_standby_replicas": 0,
+            "max_warmup_replicas": 2,
+            "acceptable_recovery_lag": 10_000,
+        },
+        "topics": [
+            {"name": "in", "partitions": [[]] * 6},
+            {"name": "log", "partitions": [[]] * 6},
+        ],
+        "tasks": [
+            {
+                "id": t,
+                "stateful": True,
+                "source": [["in", p]],
+                "changelog": [["log", p]],
+                "end_offset": 1000,
+            }
+            for p, t in enumerate(tasks)
+        ],
+        "clients": processes,
+        "initial": {"active": {t: IDS[active[t]] for t in tasks}, "standby": {}},
+    } | changed
+    world.record(
+        wire.MEMBERSHIP,
+        "app",
+        {
+            "v": 1,
+            "ms": world.now_ms,
+            "group": "app",
+            "kind": "streams",
+            "protocol": "classic",
+            "assignor": "plimsoll",
+            "state": "Stable",
+            "members": [],
+            "topics": {"in": {"partitions": 6}, "log": {"partitions": 6}},
+            "streams": streams,
+        },
+    )
+
+
+UNEVEN = {"0_0": 0, "0_1": 0, "0_2": 0, "0_3": 0, "0_4": 1, "0_5": 2}
+
+
+def test_uneven_application_gets_a_target_of_tasks(uneven: World) -> None:
+    """The target gives each process its tasks under its stable id; there is no nudge."""
+    uneven.configure(key="group/app", mode="enforce")
+    application(uneven, UNEVEN)
+    uneven.tick()
+    (target,) = uneven.targets
+    shares = target.streams["assignment"]
+
+    assert sorted(shares) == ["host-0:80", "host-1:80", "host-2:80"]
+    assert sorted(t for share in shares.values() for t in share["active"]) == sorted(UNEVEN)
+    assert {len(share["active"]) for share in shares.values()} == {2}
+    assert uneven.nudges == []
+
+
+def test_level_application_is_left_alone(uneven: World) -> None:
+    """An application whose tasks are spread evenly gets no target."""
+    uneven.configure(key="group/app", mode="enforce")
+    application(uneven, {f"0_{p}": p % 3 for p in range(6)})
+    uneven.tick()
+
+    assert uneven.targets == []
+    assert uneven.state.groups["app"].verdict.reason == "level"
+
+
+def test_observed_application_is_only_told_about(uneven: World) -> None:
+    """Without enforce the plan is told and nothing is published."""
+    application(uneven, UNEVEN)
+    uneven.tick()
+
+    assert uneven.targets == []
+    assert uneven.state.groups["app"].verdict.reason == "observe"
+
+
+def test_pending_target_is_not_published_again(uneven: World) -> None:
+    """While the application is still on its way, the same plan is not written twice."""
+    uneven.configure(key="group/app", mode="enforce", cooldown_s=0)
+    application(uneven, UNEVEN)
+    uneven.tick()
+    uneven.now_ms += 60_000
+    application(uneven, UNEVEN)
+    uneven.tick()
+
+    assert len(uneven.targets) == 1
+    assert uneven.state.groups["app"].verdict.reason == "target-pending"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"clients": []}, {"tasks": [{"id": "zero"}]}, {"initial": None}, {"config": 7}, {"topics": 1}],
+)
+def test_bad_state_is_refused_by_name(uneven: World, changed: dict[str, Any]) -> None:
+    """A state that is no problem is refused with the field named; nothing raises."""
+    application(uneven, UNEVEN, **changed)
+    uneven.tick()
+
+    assert uneven.verdicts == [("refuse", "bad-application")]
