@@ -27,6 +27,8 @@ Until = Callable[..., None]
 IMAGES: Final = ROOT / "deploy" / "images"
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 CONSUMERS: Final = ("c1", "c2")
+TOOLS: Final = {"kafka-topics.sh": "TopicCommand", "kafka-console-producer.sh": "ConsoleProducer"}
+"""Kafka's tools as the brokers' image has them, and the classes that they run."""
 
 
 class Native:
@@ -79,10 +81,11 @@ def native(cluster: LocalCluster, fresh_name: Callable[[str], str], tmp_path: Pa
     """Give a translation to the test's cluster, with group and topics that nobody else uses."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    script = tools / "kafka-topics.sh"
     java = f"java -Xmx64m -XX:TieredStopAtLevel=1 -cp '{fetch('kafka')}/*'"
-    script.write_text(f'#!/bin/sh\nexec {java} org.apache.kafka.tools.TopicCommand "$@"\n')
-    script.chmod(0o755)
+    for tool, main in TOOLS.items():
+        script = tools / tool
+        script.write_text(f'#!/bin/sh\nexec {java} org.apache.kafka.tools.{main} "$@"\n')
+        script.chmod(0o755)
     programs = {
         "plimsoll": str(Path(sys.executable).with_name("plimsoll")),
         "python": sys.executable,
@@ -137,17 +140,16 @@ def test_every_command_of_compose_comes_up(
         well = native.healthcheck("agent")
         until("the agent is well", lambda: not subprocess.run(well, check=False).returncode)
         until("the agent is ready", lambda: _get(native, "/readyz") == "ok\n", 90)
-        for name in CONSUMERS:
-            log = tmp_path / f"{name}.log"
-            until(
-                f"{name} processes records",
-                lambda log=log: '"event":"processed"' in log.read_text(),
-            )
-            assert "how=fallback" in "".join(
-                (tmp_path / f"{name}.log").read_text() for name in CONSUMERS
-            )
-        until("the agent knows the group", lambda: _members(native) == set(CONSUMERS))
-        until("the pipeline writes loads", lambda: set(topics) <= _loaded_topics(cluster), 90)
+        logs = [tmp_path / f"{name}.log" for name in CONSUMERS]
+        until("consumers process", lambda: all(_processed(log) for log in logs))
+        assert any("how=fallback" in log.read_text() for log in logs)
+        until(
+            "the agent knows the group",
+            lambda: set(_group(native).get("members", {})) == set(CONSUMERS),
+        )
+        until("the pipeline writes loads", lambda: set(topics) <= _loaded_topics(cluster), 150)
+        subprocess.run(["bash", "-euc", native.text(_the_one_record())], check=True, timeout=60)
+        until("the group is enforced", lambda: _group(native).get("mode") == "enforce")
         ended = {name: child.returncode for name, child in services.items() if child.poll()}
         assert ended == {}
 
@@ -162,9 +164,23 @@ def _get(native: Native, path: str) -> str:
         return ""
 
 
-def _members(native: Native) -> set[str]:
-    groups = json.loads(_get(native, "/plan") or "{}").get("groups", {})
-    return set(groups.get(native.names["harbour"], {}).get("members", {}))
+def _processed(log: Path) -> bool:
+    """Tell whether a consumer's journal, which it prints, has records in it."""
+    return '"event":"processed"' in log.read_text()
+
+
+def _group(native: Native) -> dict[str, Any]:
+    """Return what the agent knows of the consumers' group."""
+    groups: dict[str, Any] = json.loads(_get(native, "/plan") or "{}").get("groups", {})
+    group: dict[str, Any] = groups.get(native.names["harbour"], {})
+    return group
+
+
+def _the_one_record() -> str:
+    """Return the command of docs/deployment.md that sets the group to enforce."""
+    text = (ROOT / "docs" / "deployment.md").read_text()
+    (command,) = re.findall(r"```sh\ndocker compose exec -T kafka-1 (.*?)```", text, re.DOTALL)
+    return str(command)
 
 
 def _loaded_topics(cluster: LocalCluster) -> set[str]:
