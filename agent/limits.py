@@ -39,6 +39,9 @@ JAVA_LONG_MAX: Final = 2**63 - 1
 STREAMS_COST_MAX: Final = 1_000_000
 """Largest traffic or non-overlap cost: keeps sums over all tasks far inside 64 bits."""
 
+STREAMS_LOAD_MAX: Final = 1e18
+"""Load of one task, any unit: sums over all tasks stay finite."""
+
 STREAMS_TASKS_MAX: Final = 50_000
 """Tasks of one application, five times the largest that we measure."""
 
@@ -48,6 +51,10 @@ STREAMS_CLIENTS_MAX: Final = 5_000
 STREAMS_REPLICA_CELLS_MAX: Final = 60_000
 """Tasks x clients up to which `high-availability` finds Kafka's own choice among equal optima:
 the largest size that Kafka itself solves (1000 x 50 takes it five minutes)."""
+
+STREAMS_REPLICA_BALANCED_CELLS_MAX: Final = 12_000
+"""The same under `balance_subtopology`, where Kafka needs 19 s for 500 x 20 and never ends at
+1000 x 50."""
 
 # Decision core
 
@@ -115,3 +122,9 @@ STREAMS_PARTNERS_MAX: Final = 16
 
 STREAMS_GAIN_MIN: Final = 1e-3
 """Share of the highest load per thread that one exchange must save to be worth making."""
+
+STREAMS_DRAWN_CELLS_MAX: Final = 1_000
+"""Tasks x clients of a Streams problem that is drawn: more cannot be read."""
+
+STREAMS_DRAWN_NAMES_MAX: Final = 4
+"""Tasks of one class that are named in a picture."""

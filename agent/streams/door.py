@@ -33,7 +33,7 @@ Long = Annotated[int, msgspec.Meta(ge=0, le=limits.JAVA_LONG_MAX)]
 Lag = Annotated[int, msgspec.Meta(ge=-limits.JAVA_LONG_MAX, le=limits.JAVA_LONG_MAX)]
 Cost = Annotated[int, msgspec.Meta(ge=0, le=limits.STREAMS_COST_MAX)]
 Threads = Annotated[int, msgspec.Meta(ge=1, le=limits.JAVA_INT_MAX)]
-Quantity = Annotated[float, msgspec.Meta(ge=0)]
+Load = Annotated[float, msgspec.Meta(ge=0, le=limits.STREAMS_LOAD_MAX)]
 Partition = tuple[str, Count]
 
 
@@ -67,7 +67,7 @@ class TaskIn(msgspec.Struct, frozen=True):
     source: tuple[Partition, ...] = ()
     changelog: tuple[Partition, ...] = ()
     end_offset: Long | None = None
-    load: Quantity = 1.0
+    load: Load = 1.0
     state_bytes: Long | None = None
 
 
@@ -97,7 +97,9 @@ class DocumentIn(msgspec.Struct, frozen=True):
     id: str
     config: ConfigIn
     topics: tuple[TopicIn, ...]
-    tasks: Annotated[tuple[TaskIn, ...], msgspec.Meta(max_length=limits.STREAMS_TASKS_MAX)]
+    tasks: Annotated[
+        tuple[TaskIn, ...], msgspec.Meta(min_length=1, max_length=limits.STREAMS_TASKS_MAX)
+    ]
     clients: Annotated[
         tuple[ClientIn, ...], msgspec.Meta(min_length=1, max_length=limits.STREAMS_CLIENTS_MAX)
     ]

@@ -87,7 +87,10 @@ def stateless_actives(problem: Problem, ledger: Ledger) -> None:
 def _optimise(ledger: Ledger, flow: network.Actives) -> None:
     """Optimise actives for racks, in Kafka's very optimum where that is affordable."""
     cells = len(flow.tasks) * len(flow.client_rack)
-    solve = cycles.place if cells <= limits.STREAMS_REPLICA_CELLS_MAX else network.place
+    most = limits.STREAMS_REPLICA_CELLS_MAX
+    if flow.balance:
+        most = limits.STREAMS_REPLICA_BALANCED_CELLS_MAX
+    solve = cycles.place if cells <= most else network.place
     ledger.set_active(flow.tasks, solve(flow).tolist())
 
 

@@ -37,10 +37,10 @@ STAY = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000)
 STAY_NEAR = Weights(away=1_000_000, warm=1_000, cold=10_000_000, slack=100_000)
 """The same, but within one task per thread of level, traffic comes before level load."""
 
-LEVEL = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=1_000_000_000)
+LEVEL = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000_000)
 """As `STAY`, but level load is worth a cold move."""
 
-TRAFFIC = Weights(away=100_000_000, warm=1_000, cold=100_000, slack=10_000_000_000)
+TRAFFIC = Weights(away=10_000_000, warm=1_000, cold=100_000, slack=100_000_000)
 """Level first, then the least traffic, then the fewest cold moves."""
 
 

@@ -91,12 +91,13 @@ class _Network:
         self.size = np.bincount(self.rack)
         self.copies = int(self.counts.sum())
         worst = int(away.max(initial=0))
-        # A cost unit outweighs all traffic, a shared rack all costs, a client's count everything.
-        unit = worst * self.copies + 1
-        self.shared = (
-            (problem.traffic_cost * worst + problem.non_overlap_cost + 1) * unit * (self.copies + 1)
-        )
-        self.price = (problem.traffic_cost * unit + 1) * away[:, racks]
+        # Each kind of price outweighs all of the kind before it together: traffic that breaks ties,
+        # cost, shared racks, counts. Ties are left to the solver where racks come first.
+        unit = 1 if problem.racks_first else worst * self.copies + 1
+        dearest = (problem.traffic_cost * worst + problem.non_overlap_cost + 1) * unit
+        self.shared = dearest * (self.copies + 1)
+        self.over = (self.shared if problem.racks_first else dearest) * (self.copies + 1)
+        self.price = (problem.traffic_cost * unit + (unit > 1)) * away[:, racks]
         self.overlap = problem.non_overlap_cost * unit
         n, r = self.price.shape
         self.rack_node = n + np.arange(n * r).reshape(n, r)
@@ -130,12 +131,13 @@ class _Network:
         further = [
             _columns(tail, head, (places - first).ravel(), np.full(n * r, self.shared)),
         ]
-        over = self.shared * (self.copies + 1)
         return [
             _columns(tail, head, first.ravel(), none(tail)),
             *(further if self.problem.racks_first else []),
             _columns(self.client_node, sink, self.counts, none(sink)),
-            _columns(self.client_node, sink, self.counts + self.copies, np.full_like(sink, over)),
+            _columns(
+                self.client_node, sink, self.counts + self.copies, np.full_like(sink, self.over)
+            ),
         ]
 
     def _solve(self, arcs: list[Ints], hubs: int) -> list[Ints]:

@@ -26,6 +26,9 @@ RESTORE_STEPS = 1_000
 """Resolution of the price of restoring: the largest state of the application costs this much."""
 
 
+FAR_FACTOR = 100
+"""How many times the price of the first task out of bounds a further one costs."""
+
 CopyOrder = Literal["stay", "racks", "level"]
 """What comes first for copies: `stay` restores only what is missing, within one copy per thread of
 level; `racks` and `level` are level at any price, and then spread racks or restore least."""
@@ -213,13 +216,7 @@ def place_actives(problem: Problem, holdings: Holdings, weights: Weights) -> Int
                 price += left + 1
             cost = weights.away * away[task][rack[c]] + price
             own_arcs.append((task, c, flow.arc(nodes[task], door[g][c], 1, cost)))
-    far = 1 + problem.tasks * (
-        weights.away * int(problem.source_away.max(initial=0))
-        + weights.cold
-        + weights.warm
-        + weights.slack
-        + RESTORE_STEPS
-    )
+    far = FAR_FACTOR * max(weights.slack, weights.cold)
     widths = problem.threads.tolist()
     door_arcs: dict[tuple[int, int], int] = {}
     sizes = np.bincount(group, minlength=groups).tolist()
@@ -279,7 +276,7 @@ def place_copies(
     unit = worst_away  # One step of restoring outweighs nothing but the traffic of its copy.
     dearest = (RESTORE_STEPS + 2) * unit + worst_away
     shared = dearest * (total + 1) if order == "racks" else unit // 2 + 1
-    far = (shared + dearest) * (total + 1)
+    far = FAR_FACTOR * max(shared, dearest)
     near = unit // 2 + 1 if order == "stay" else far
     client = [flow.node() for _ in range(problem.clients)]
     hub = {r: flow.node() for r in racks}
