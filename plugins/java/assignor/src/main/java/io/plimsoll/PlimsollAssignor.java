@@ -1,6 +1,7 @@
 package io.plimsoll;
 
 import io.plimsoll.assign.Fallback;
+import io.plimsoll.assign.Intent;
 import io.plimsoll.assign.Round;
 import io.plimsoll.assign.Round.Outcome;
 import io.plimsoll.assign.SubscriptionData;
@@ -55,6 +56,7 @@ public final class PlimsollAssignor implements ConsumerPartitionAssignor, Config
   private Fallback fallback;
   private TargetReader reader;
   private AssignorStats stats;
+  private Intent intent = Intent.NONE;
 
   @Override
   public void configure(Map<String, ?> configs) {
@@ -112,7 +114,9 @@ public final class PlimsollAssignor implements ConsumerPartitionAssignor, Config
     long startNanos = System.nanoTime();
     Target target = reader.target(group).orElse(null);
     Outcome outcome =
-        new Round(metadata, groupSubscription.groupSubscription(), target, fallback).decide();
+        new Round(metadata, groupSubscription.groupSubscription(), target, fallback, intent)
+            .decide();
+    intent = outcome.intent();
     Map<String, Assignment> assignments = new HashMap<>();
     outcome
         .assignment()

@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.BiPredicate;
+import java.util.function.Function;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -71,6 +72,7 @@ public final class Repair {
   private final double[] weight;
   private final int[] owner;
   private final int[] wanted;
+  private final int[] intended;
   private final int[] holder;
   private final double[] capacity;
   private final boolean[] guest;
@@ -81,6 +83,7 @@ public final class Repair {
       Collection<Member> live,
       Map<String, Integer> partitionCounts,
       Claims claims,
+      Intent intent,
       BiPredicate<Member, TopicPartition> local) {
     members = new ArrayList<>(live);
     members.sort(Comparator.comparing(Member::stableId).thenComparing(Member::id));
@@ -112,7 +115,8 @@ public final class Repair {
     for (int m = 0; m < count; m++) {
       guest[m] = target == null || !target.members().contains(members.get(m).stableId());
     }
-    owner = owners(claims);
+    owner = indexes(claims::owner);
+    intended = indexes(intent.owners()::get);
     wanted = wanted(target);
     holder = new int[partitions.size()];
     load = new double[count];
@@ -123,6 +127,7 @@ public final class Repair {
    *
    * @param target the target to follow, or null
    * @param partitionCounts partitions of each topic that exists; others are left out
+   * @param intent where the last round under this target wanted partitions that nobody holds now
    * @param local whether a replica of the partition is in the member's rack
    */
   public static Plan repair(
@@ -131,22 +136,26 @@ public final class Repair {
       Collection<Member> live,
       Map<String, Integer> partitionCounts,
       Claims claims,
+      Intent intent,
       BiPredicate<Member, TopicPartition> local) {
-    Repair repair = new Repair(target, live, partitionCounts, claims, local);
+    Repair repair = new Repair(target, live, partitionCounts, claims, intent, local);
     repair.start(lead);
     repair.placeOrphans();
     if (lead == Lead.TARGET) {
-      repair.returnExcessOfGuests();
-      repair.fillGuests();
+      boolean moved = true;
+      while (moved) { // ends, for each move lowers the higher of two utilisations by a margin
+        moved = repair.returnExcessOfGuests() | repair.fillGuests();
+      }
     }
     return repair.plan();
   }
 
   private void start(Lead lead) {
     for (int p = 0; p < holder.length; p++) {
-      boolean ownerLeads = lead == Lead.OWNERS || wanted[p] == NOBODY;
-      boolean guestHolds = owner[p] != NOBODY && guest[owner[p]];
-      hold(p, owner[p] != NOBODY && (ownerLeads || guestHolds) ? owner[p] : wanted[p]);
+      int current = owner[p] == NOBODY ? intended[p] : owner[p];
+      boolean currentLeads = lead == Lead.OWNERS || wanted[p] == NOBODY;
+      boolean guestHolds = current != NOBODY && guest[current];
+      hold(p, current != NOBODY && (currentLeads || guestHolds) ? current : wanted[p]);
     }
   }
 
@@ -217,7 +226,7 @@ public final class Repair {
   }
 
   /** What a guest holds beyond its level share goes back to the member that the target names. */
-  private void returnExcessOfGuests() {
+  private boolean returnExcessOfGuests() {
     List<Integer> held = new ArrayList<>();
     for (int p = 0; p < holder.length; p++) {
       if (wanted[p] != NOBODY && holder[p] != wanted[p]) {
@@ -225,15 +234,19 @@ public final class Repair {
       }
     }
     held.sort(largestFirst());
+    boolean any = false;
     for (int p : held) {
       if (utilisationWith(wanted[p], p) < utilisation(holder[p]) * (1 - TOLERANCE)) {
         move(p, wanted[p]);
+        any = true;
       }
     }
+    return any;
   }
 
-  private void fillGuests() {
+  private boolean fillGuests() {
     List<List<Integer>> held = heldByMember();
+    boolean any = false;
     boolean[] moved = new boolean[holder.length];
     boolean[] full = new boolean[load.length];
     for (int to = leastLoadedGuest(full); to != NOBODY; to = leastLoadedGuest(full)) {
@@ -245,8 +258,10 @@ public final class Repair {
         held.get(to).add(p);
         moved[p] = true;
         move(p, to);
+        any = true;
       }
     }
+    return any;
   }
 
   private List<List<Integer>> heldByMember() {
@@ -347,18 +362,19 @@ public final class Repair {
     return new Plan(assignment, exact);
   }
 
-  private int[] owners(Claims claims) {
+  /** The index of the live, subscribed member that each partition is given by its member id. */
+  private int[] indexes(Function<TopicPartition, String> memberOf) {
     Map<String, Integer> index = new HashMap<>();
     for (int m = 0; m < members.size(); m++) {
       index.put(members.get(m).id(), m);
     }
-    int[] owners = new int[partitions.size()];
-    for (int p = 0; p < owners.length; p++) {
-      String id = claims.owner(partitions.get(p));
+    int[] indexes = new int[partitions.size()];
+    for (int p = 0; p < indexes.length; p++) {
+      String id = memberOf.apply(partitions.get(p));
       int m = id == null ? NOBODY : index.getOrDefault(id, NOBODY);
-      owners[p] = m != NOBODY && canTake(m, p) ? m : NOBODY;
+      indexes[p] = m != NOBODY && canTake(m, p) ? m : NOBODY;
     }
-    return owners;
+    return indexes;
   }
 
   private int[] wanted(Target target) {

@@ -54,6 +54,7 @@ public final class Round {
    * @param position of the target at hand, followed or not
    * @param moved partitions that their rightful, subscribed claimant does not get
    * @param held partitions that nobody gets before the next round
+   * @param intent for the next round's sake
    */
   public record Outcome(
       Map<String, List<TopicPartition>> assignment,
@@ -63,13 +64,15 @@ public final class Round {
       int members,
       int partitions,
       int moved,
-      int held) {}
+      int held,
+      Intent intent) {}
 
   private record Choice(Map<String, List<TopicPartition>> wanted, How how, Reason reason) {}
 
   private final Cluster cluster;
   private final Target target;
   private final Fallback fallback;
+  private final Intent last;
   private final Map<String, Subscription> subscriptions = new TreeMap<>();
   private final Set<String> nudges = new HashSet<>();
   private final List<Member> members = new ArrayList<>();
@@ -80,11 +83,18 @@ public final class Round {
 
   /**
    * @param target the newest that this process knows, or null
+   * @param last the intent of the round before, if this process led it
    */
-  public Round(Cluster cluster, Map<String, Subscription> group, Target target, Fallback fallback) {
+  public Round(
+      Cluster cluster,
+      Map<String, Subscription> group,
+      Target target,
+      Fallback fallback,
+      Intent last) {
     this.cluster = cluster;
     this.target = target;
     this.fallback = fallback;
+    this.last = last;
     Position newest = Position.NONE;
     for (Map.Entry<String, Subscription> entry : group.entrySet()) {
       Position known = SubscriptionData.decode(entry.getValue().userData()).position();
@@ -114,7 +124,8 @@ public final class Round {
         members.size(),
         all,
         moved(assignment),
-        all - given);
+        all - given,
+        choice.how() == How.FALLBACK ? Intent.NONE : Intent.of(position(), choice.wanted()));
   }
 
   private Choice choose() {
@@ -158,7 +169,8 @@ public final class Round {
   }
 
   private Repair.Plan repair(Target from, Lead lead) {
-    return Repair.repair(from, lead, members, partitionCounts(), claims, this::isLocal);
+    return Repair.repair(
+        from, lead, members, partitionCounts(), claims, last.under(position()), this::isLocal);
   }
 
   private Map<String, Integer> partitionCounts() {

@@ -39,6 +39,7 @@ class RepairTest {
         scenario.members,
         scenario.partitionCounts,
         new Claims(scenario.members),
+        Intent.NONE,
         (member, partition) -> partition.partition() % 3 == 0);
   }
 
@@ -184,6 +185,7 @@ class RepairTest {
           live,
           Map.of("t", weight.length),
           new Claims(live),
+          Intent.NONE,
           (member, partition) -> false);
     }
   }
@@ -247,7 +249,13 @@ class RepairTest {
     Target idle = Scenario.target(Set.of(), Map.of(), Map.of("t", new double[40]), Map.of());
     Plan plan =
         Repair.repair(
-            idle, Lead.TARGET, members, Map.of("t", 40), new Claims(members), (m, p) -> false);
+            idle,
+            Lead.TARGET,
+            members,
+            Map.of("t", 40),
+            new Claims(members),
+            Intent.NONE,
+            (m, p) -> false);
     assertEquals(
         List.of(10, 10, 10, 10),
         plan.assignment().values().stream().map(List::size).collect(Collectors.toList()));

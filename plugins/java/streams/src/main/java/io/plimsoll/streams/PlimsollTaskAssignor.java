@@ -1,6 +1,7 @@
 package io.plimsoll.streams;
 
 import io.plimsoll.PlimsollAssignor;
+import io.plimsoll.assign.Intent;
 import io.plimsoll.assign.Repair.Lead;
 import io.plimsoll.control.Position;
 import io.plimsoll.control.Target;
@@ -33,7 +34,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Promises: {@link #assign} does no I/O and any bytes on the control topic, or none, lead to a
  * valid assignment. It publishes the application's state in the background, and asks for the next
- * rebalance by the follow-up deadline ({@link FollowupPace}).
+ * rebalance by the follow-up deadline ({@link Memory}).
  */
 public final class PlimsollTaskAssignor implements TaskAssignor {
   /** Name of the topic for the application's state. */
@@ -86,13 +87,14 @@ public final class PlimsollTaskAssignor implements TaskAssignor {
     long nowMs = System.currentTimeMillis();
     Application application = Application.of(state);
     Target target = reader.target(applicationId).orElse(null);
-    Decision decision = decide(state, application, target);
+    Memory memory = Memory.of(applicationId);
+    Decision decision = decide(state, application, target, memory.intent());
+    memory.remember(decision.wanted().intent());
     Placement placement = NextStep.towards(decision.wanted(), application);
     long followupMs =
-        FollowupPace.shared(applicationId)
-            .next(
-                outcome(placement, decision, target),
-                application.configs().probingRebalanceIntervalMs());
+        memory.followupMs(
+            outcome(placement, decision, target),
+            application.configs().probingRebalanceIntervalMs());
     publisher.publish(
         applicationId, () -> StateRecord.encode(applicationId, nowMs, application, placement));
     LOG.info(
@@ -115,7 +117,8 @@ public final class PlimsollTaskAssignor implements TaskAssignor {
     return assignment(placement, application, Instant.ofEpochMilli(nowMs + followupMs));
   }
 
-  private Decision decide(ApplicationState state, Application application, Target target) {
+  private Decision decide(
+      ApplicationState state, Application application, Target target, Intent last) {
     String reason = "error";
     try {
       if (application.byStableId().isEmpty()) {
@@ -124,12 +127,13 @@ public final class PlimsollTaskAssignor implements TaskAssignor {
         reason = "no-target";
         if (!reader.isSettled(applicationId) && !application.isNew()) {
           // This leader is new, and its reader has not read yet: disturb nothing until it has.
-          return new Decision(Wanted.of(null, Lead.OWNERS, application), "repaired", "starting");
+          return new Decision(
+              Wanted.of(null, Lead.OWNERS, application, last), "repaired", "starting");
         }
       } else if (!target.isEnforced()) {
         reason = "not-enforced";
       } else {
-        Wanted wanted = Wanted.of(target, Lead.TARGET, application);
+        Wanted wanted = Wanted.of(target, Lead.TARGET, application, last);
         return wanted.exact()
             ? new Decision(wanted, "target", "none")
             : new Decision(wanted, "repaired", "membership");
@@ -146,7 +150,8 @@ public final class PlimsollTaskAssignor implements TaskAssignor {
           Wanted.of(new StickyTaskAssignor().assign(state), application), "fallback", reason);
     } catch (RuntimeException | LinkageError | StackOverflowError e) {
       LOG.error("The sticky assignor failed; owners keep their tasks", e);
-      return new Decision(Wanted.of(null, Lead.TARGET, application), "fallback", "error");
+      return new Decision(
+          Wanted.of(null, Lead.TARGET, application, Intent.NONE), "fallback", "error");
     }
   }
 

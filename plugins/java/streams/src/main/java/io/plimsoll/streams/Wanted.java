@@ -1,9 +1,11 @@
 package io.plimsoll.streams;
 
 import io.plimsoll.assign.Claims;
+import io.plimsoll.assign.Intent;
 import io.plimsoll.assign.Member;
 import io.plimsoll.assign.Repair;
 import io.plimsoll.assign.Repair.Lead;
+import io.plimsoll.control.Position;
 import io.plimsoll.control.Target;
 import io.plimsoll.control.Target.TaskShare;
 import java.util.ArrayList;
@@ -27,12 +29,14 @@ import org.apache.kafka.streams.processor.assignment.TaskTopicPartition;
  * @param standby tasks to the live processes that should hold a copy; may name too few
  * @param warmup the same for extra copies that are to become active later
  * @param exact whether it is the plan it was made from, to the letter
+ * @param intent for the next rebalance's sake
  */
 record Wanted(
     Map<TaskId, Process> active,
     Map<TaskId, List<Process>> standby,
     Map<TaskId, List<Process>> warmup,
-    boolean exact) {
+    boolean exact,
+    Intent intent) {
 
   /**
    * What a target asks for, repaired for the processes that are there. Actives are repaired as
@@ -41,8 +45,10 @@ record Wanted(
    * name is filled.
    *
    * @param target null if nothing is known
+   * @param last the intent of the rebalance before
    */
-  static Wanted of(Target target, Lead lead, Application application) {
+  static Wanted of(Target target, Lead lead, Application application, Intent last) {
+    Position position = target == null ? Position.NONE : target.position();
     Map<String, Integer> counts = new TreeMap<>();
     application
         .tasks()
@@ -57,6 +63,7 @@ record Wanted(
             members,
             counts,
             new Claims(members),
+            last.under(position),
             (member, partition) -> false);
     Map<TopicPartition, Process> owners = new HashMap<>();
     for (Process process : application.processes()) {
@@ -71,7 +78,8 @@ record Wanted(
     if (target != null) {
       copies(target, application, standby, warmup);
     }
-    return new Wanted(active, standby, warmup, plan.exact());
+    return new Wanted(
+        active, standby, warmup, plan.exact(), Intent.of(position, plan.assignment()));
   }
 
   /** The placement of another assignor; it must name each task and only live processes. */
@@ -92,7 +100,7 @@ record Wanted(
     if (!active.keySet().equals(application.tasks().keySet()) || active.containsValue(null)) {
       throw new IllegalStateException("a task without a process, or a process that is gone");
     }
-    return new Wanted(active, standby, Map.of(), true);
+    return new Wanted(active, standby, Map.of(), true, Intent.NONE);
   }
 
   private static void copies(

@@ -74,13 +74,32 @@ final class Fake implements ApplicationState {
     return instance;
   }
 
-  /** Everyone takes what the placement gives; copies catch up before the next rebalance if told. */
   void apply(Placement placement, boolean catchUp) {
+    apply(placement, catchUp, true);
+  }
+
+  /**
+   * Everyone takes what the placement gives; copies catch up before the next rebalance if told.
+   *
+   * @param atOnce a moved task changes hands at once, else it belongs to nobody until the next
+   *     rebalance, as under the cooperative protocol
+   * @return whether every task has changed hands
+   */
+  boolean apply(Placement placement, boolean catchUp, boolean atOnce) {
+    Map<TaskId, Process> owners = Application.of(this).previousOwners();
+    boolean all = true;
     for (Instance instance : instances.values()) {
       instance.active.clear();
       instance.standby.clear();
     }
-    placement.active().forEach((task, process) -> by(process).active.add(task));
+    for (Map.Entry<TaskId, Process> given : placement.active().entrySet()) {
+      Process owner = owners.get(given.getKey());
+      if (atOnce || owner == null || owner.equals(given.getValue())) {
+        by(given.getValue()).active.add(given.getKey());
+      } else {
+        all = false;
+      }
+    }
     placement
         .copies()
         .forEach((task, processes) -> processes.forEach(p -> by(p).standby.add(task)));
@@ -94,6 +113,7 @@ final class Fake implements ApplicationState {
       instance.lags.replaceAll(
           (task, lag) -> lag == -2 && !instance.active.contains(task) ? 100L : lag);
     }
+    return all;
   }
 
   Instance by(Process process) {

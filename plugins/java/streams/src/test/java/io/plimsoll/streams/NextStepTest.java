@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.plimsoll.assign.Intent;
 import io.plimsoll.assign.Repair.Lead;
 import io.plimsoll.control.Target;
 import io.plimsoll.control.Target.TaskShare;
@@ -22,7 +23,7 @@ import org.junit.jupiter.api.Test;
 class NextStepTest {
   private static Placement step(Fake fake, Target target) {
     Application application = Application.of(fake);
-    return NextStep.towards(Wanted.of(target, Lead.TARGET, application), application);
+    return NextStep.towards(Wanted.of(target, Lead.TARGET, application, Intent.NONE), application);
   }
 
   private static Placement sticky(Fake fake) {
@@ -40,7 +41,9 @@ class NextStepTest {
     assertValid(fake, step(fake, target));
     assertValid(fake, sticky(fake));
     Application application = Application.of(fake);
-    assertValid(fake, NextStep.towards(Wanted.of(target, Lead.OWNERS, application), application));
+    assertValid(
+        fake,
+        NextStep.towards(Wanted.of(target, Lead.OWNERS, application, Intent.NONE), application));
   }
 
   private static void assertValid(Fake fake, Placement placement) {
@@ -92,15 +95,22 @@ class NextStepTest {
     Fake fake = Fake.random(random);
     fake.apply(step(fake, null), true);
     Target target = fake.randomTarget(random);
+    boolean atOnce = random.nextBoolean();
+    Intent intent = Intent.NONE;
     int rounds = 0;
-    Placement placement;
+    boolean complete;
     do {
-      placement = step(fake, target);
-      fake.apply(placement, true);
+      Application application = Application.of(fake);
+      Wanted wanted = Wanted.of(target, Lead.TARGET, application, intent);
+      intent = wanted.intent();
+      Placement placement = NextStep.towards(wanted, application);
+      complete = fake.apply(placement, true, atOnce) && placement.complete();
       rounds++;
-    } while (!placement.complete() && rounds < 50);
-    assertTrue(rounds <= 2 + fake.tasks.size() / fake.maxWarmups, "rounds: " + rounds);
-    assertEquals(placement.active(), step(fake, target).active(), "at rest");
+    } while (!complete && rounds < 100);
+    int most = 2 + fake.tasks.size() / fake.maxWarmups;
+    assertTrue(rounds <= (atOnce ? most : 2 * most), "rounds: " + rounds);
+    Map<TaskId, Process> owners = Application.of(fake).previousOwners();
+    assertEquals(owners, step(fake, target).active(), "at rest");
   }
 
   private static final Target TWO =
@@ -199,12 +209,12 @@ class NextStepTest {
   /** The wait doubles while nothing changes, starts again after a change, and has an end. */
   @Test
   void followupPace() {
-    FollowupPace pace = new FollowupPace();
-    assertEquals(10_000, pace.next("x", 60_000));
-    assertEquals(20_000, pace.next("x", 60_000));
-    assertEquals(40_000, pace.next("x", 60_000));
-    assertEquals(60_000, pace.next("x", 60_000));
-    assertEquals(60_000, pace.next("x", 60_000));
-    assertEquals(10_000, pace.next("y", 60_000));
+    Memory memory = new Memory();
+    assertEquals(10_000, memory.followupMs("x", 60_000));
+    assertEquals(20_000, memory.followupMs("x", 60_000));
+    assertEquals(40_000, memory.followupMs("x", 60_000));
+    assertEquals(60_000, memory.followupMs("x", 60_000));
+    assertEquals(60_000, memory.followupMs("x", 60_000));
+    assertEquals(10_000, memory.followupMs("y", 60_000));
   }
 }

@@ -2,6 +2,7 @@ package io.plimsoll.streams;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.plimsoll.assign.Intent;
 import io.plimsoll.assign.Repair.Lead;
 import io.plimsoll.control.Json;
 import java.nio.charset.StandardCharsets;
@@ -24,7 +25,7 @@ class StateRecordTest {
             "app",
             7,
             application,
-            NextStep.towards(Wanted.of(null, Lead.OWNERS, application), application));
+            NextStep.towards(Wanted.of(null, Lead.OWNERS, application, Intent.NONE), application));
     String a = fake.instances.get("a").processId().id().toString();
     String b = fake.instances.get("b").processId().id().toString();
     String golden =
