@@ -117,6 +117,9 @@ the yardstick takes some 0.15 s, thirty times the plan itself."""
 STREAMS_EXCHANGES_MAX: Final = 2_000
 """Exchanges of copies that even out unequal loads: several for each client that we measure."""
 
+STREAMS_LEVEL_SLACK: Final = 0.05
+"""Share above the least highest load per thread that a plan may have, if it reads more locally."""
+
 STREAMS_PARTNERS_MAX: Final = 16
 """Least loaded clients that an exchange is tried with, before loads count as even."""
 

@@ -72,13 +72,13 @@ class Merit:
             self.load_spread,
         )
 
-    def no_worse(self, other: "Merit") -> bool:
-        """Whether nothing here is worse than there."""
+    def no_worse(self, other: "Merit", *, traffic: bool = True) -> bool:
+        """Whether nothing here is worse than there; `traffic` says if that counts, too."""
         eps = 1e-9
         return (
             self.load_max <= other.load_max + eps
             and self.load_spread <= other.load_spread + eps
-            and self.cross_rack <= other.cross_rack
+            and (self.cross_rack <= other.cross_rack or not traffic)
             and self.cold_moves <= other.cold_moves
             and self.shared_racks <= other.shared_racks
             and self.copies_missing <= other.copies_missing
@@ -135,18 +135,28 @@ def assign(problem: Problem) -> Placement:
         return _plan(problem, holdings, place_actives(problem, holdings, first), "racks")
     kafka = high_availability.assign(problem)
     yardstick = measure(problem, kafka)
-    good = []
-    for plan in _plans(problem, holdings, kafka):
-        merit = measure(problem, plan)
-        if merit.no_worse(yardstick):
-            good.append((plan, merit))
+    found = [(plan, measure(problem, plan)) for plan in _plans(problem, holdings, kafka)]
+    good = [(plan, merit) for plan, merit in found if merit.no_worse(yardstick)]
     if not yardstick.followup:
         good.append((kafka, yardstick))
+    if np.ptp(problem.load) > 0:
+        good = _level_enough(found, good, yardstick)
     settled = [(plan, merit) for plan, merit in good if not merit.followup]
     if settled:
         return min(settled, key=lambda found: found[1].rank)[0]
     # All are on their way: the plan that comes first does so in every round, and gets there.
     return good[0][0] if good else kafka
+
+
+def _level_enough(
+    found: list[tuple[Placement, Merit]], good: list[tuple[Placement, Merit]], yardstick: Merit
+) -> list[tuple[Placement, Merit]]:
+    """Keep plans that level unequal loads nearly as well as any; that is worth some traffic."""
+    level = [(p, m) for p, m in found if m.no_worse(yardstick, traffic=False)] + good
+    least = min((merit.load_max for _, merit in level), default=0.0)
+    limit = least * (1 + limits.STREAMS_LEVEL_SLACK)
+    local = [(plan, merit) for plan, merit in good if merit.load_max <= limit]
+    return local or [(plan, merit) for plan, merit in level if merit.load_max <= limit]
 
 
 def _plans(problem: Problem, holdings: Holdings, kafka: Placement) -> Iterator[Placement]:

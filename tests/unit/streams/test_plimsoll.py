@@ -1,0 +1,140 @@
+"""What only our own assignor promises."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from agent import streams
+from agent.errors import TheirFault
+from agent.streams.draw import draw
+
+Document = dict[str, Any]
+IDS = [str(uuid.UUID(int=n + 1)) for n in range(4)]
+
+
+def application(clients: int, tasks: int, **config: Any) -> Document:
+    """Make stateful tasks of one subtopology in three racks, nothing assigned yet."""
+    racks = ["a", "b", "c"]
+    return {
+        "kind": "streams-tasks",
+        "id": "app",
+        "config": {"assignor": "plimsoll", "rack_aware_strategy": "min_traffic", **config},
+        "topics": [
+            {"name": name, "partitions": [[racks[p % 3]] for p in range(tasks)]}
+            for name in ("in", "log")
+        ],
+        "tasks": [
+            {
+                "id": f"0_{p}",
+                "stateful": True,
+                "source": [["in", p]],
+                "changelog": [["log", p]],
+                "end_offset": 100_000,
+                "state_bytes": 1_000 * (p + 1),
+            }
+            for p in range(tasks)
+        ],
+        "clients": [
+            {"id": IDS[c], "rack": racks[c % 3], "threads": 1, "tags": {}} for c in range(clients)
+        ],
+    }
+
+
+def follow(document: Document, answer: dict[str, Any], *, caught_up: bool) -> None:
+    """Let clients hold what they were given; copies are complete, or still restoring."""
+    for client in document["clients"]:
+        name = client["id"]
+        active = [t for t, c in answer["active"].items() if c == name]
+        standby = [t for t, cs in answer["standby"].items() if name in cs]
+        before = client.get("lags", {})
+        ready = (
+            dict.fromkeys(standby, 0) if caught_up else {t: before.get(t, 90_000) for t in standby}
+        )
+        client.update(
+            prev_active=active, prev_standby=standby, lags=dict.fromkeys(active, -2) | ready
+        )
+
+
+def loads(answer: dict[str, Any]) -> list[int]:
+    """Count the actives of each client that has any."""
+    owners = list(answer["active"].values())
+    return sorted(owners.count(client) for client in set(owners))
+
+
+def test_a_settled_application_stays() -> None:
+    """Assigning again what is level and local moves nothing and wants no follow-up."""
+    document = application(3, 9, num_standby_replicas=1)
+    first: Any = streams.answer(document)
+    follow(document, first, caught_up=True)
+    again: Any = streams.answer(document)
+    assert again["active"] == first["active"]
+    assert not again["followup"]
+    assert again["certificate"]["moves"] == 0
+
+
+def test_scaling_out_warms_up_before_it_moves() -> None:
+    """A new client gets copies first, its actives only when they are complete."""
+    document = application(3, 12)
+    follow(document, streams.answer(document), caught_up=True)
+    document["clients"].append({"id": IDS[3], "rack": "a", "threads": 1, "tags": {}})
+    waiting: Any = streams.answer(document)
+    assert waiting["followup"]
+    assert IDS[3] not in waiting["active"].values()
+    assert any(IDS[3] in clients for clients in waiting["warmup"].values())
+    for _ in range(6):
+        follow(document, waiting, caught_up=True)
+        waiting = streams.answer(document)
+        if not waiting["followup"]:
+            break
+    assert loads(waiting) == [3, 3, 3, 3]
+
+
+def test_warmups_are_funded_in_bytes() -> None:
+    """The bytes that warm up at a time stay within the budget, and at least one copy does."""
+    document = application(3, 12, warmup_bytes_max=4_000)
+    follow(document, streams.answer(document), caught_up=True)
+    document["clients"].append({"id": IDS[3], "rack": "a", "threads": 1, "tags": {}})
+    answer: Any = streams.answer(document)
+    size = {task["id"]: task["state_bytes"] for task in document["tasks"]}
+    warming = [size[task] for task in answer["warmup"]]
+    assert len(warming) == 1 or sum(warming) <= 4_000
+    assert warming
+
+
+def test_unequal_loads_are_levelled_by_load() -> None:
+    """One heavy task weighs as much as all others: its client gets nothing else."""
+    document = application(2, 7)
+    for task in document["tasks"]:
+        task["load"] = 6.0 if task["id"] == "0_0" else 1.0
+    answer: Any = streams.answer(document)
+    assert answer["certificate"]["load_per_thread_max"] <= 7.0
+    assert loads(answer)[0] <= 2
+
+
+def test_unknown_racks_are_worked_around() -> None:
+    """A client without a rack does not keep others from reading in their rack."""
+    document = application(3, 9)
+    document["clients"][2]["rack"] = None
+    answer: Any = streams.answer(document)
+    assert answer["certificate"]["cross_rack_active"] <= 6
+
+
+@pytest.mark.parametrize("field", ["threads", "rack", "lags"])
+def test_wrong_types_are_refused_with_their_path(field: str) -> None:
+    """A field of the wrong type is named by its path."""
+    document = application(2, 2)
+    document["clients"][1][field] = [1]
+    with pytest.raises(TheirFault) as refusal:
+        streams.answer(document)
+    assert refusal.value.path.startswith(f"clients[1].{field}")
+
+
+def test_a_small_network_is_drawn(tmp_path: Any) -> None:
+    """The picture of a settled application is written; one without owners is refused."""
+    document = application(3, 6)
+    with pytest.raises(TheirFault):
+        draw(document, tmp_path / "network.svg")
+    follow(document, streams.answer(document), caught_up=True)
+    draw(document, tmp_path / "network.svg")
+    assert (tmp_path / "network.svg").stat().st_size > 1_000
