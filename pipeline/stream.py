@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 import pandas as pd
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- the name that every Spark program uses
 from pyspark.sql.streaming.query import StreamingQuery
@@ -85,6 +86,10 @@ def write_batch(
                 .option("kafka.bootstrap.servers", settings.bootstrap_servers)
                 .option("topic", wire.PARTITION_LOAD)
                 .save()
+            )
+        if counts.get("quarantine"):
+            structlog.get_logger("pipeline").warning(
+                "quarantined", batch=batch, records=counts["quarantine"]
             )
         for table, columns in schemas.TABLES.items():
             if counts.get(table):

@@ -35,6 +35,9 @@ def collect(
     membership_repeat_s: Annotated[
         float, typer.Option(min=1.0, help="Repeat an unchanged snapshot after this long.")
     ] = 30.0,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=1, help="Serve Prometheus metrics here; without it none.")
+    ] = None,
 ) -> None:
     """Sample brokers into plimsoll.broker-metrics and groups into plimsoll.membership."""
     import threading  # noqa: PLC0415 -- this verb only
@@ -42,6 +45,7 @@ def collect(
     from agent.clients import read_cluster  # noqa: PLC0415 -- same
     from agent.collector import groups as group_watching  # noqa: PLC0415 -- same
     from agent.collector import run  # noqa: PLC0415 -- same
+    from agent.collector.metrics import CollectorMetrics, serve  # noqa: PLC0415 -- same
     from agent.collector.publisher import Publisher  # noqa: PLC0415 -- same
     from agent.collector.stop import stop_on_signals  # noqa: PLC0415 -- same
     from agent.telemetry import configure_logging  # noqa: PLC0415 -- same
@@ -64,8 +68,11 @@ def collect(
         target=watcher.run, args=(membership_interval_s, known, stop), name="groups"
     )
     watching.start()
+    collector = run.Collector(counters, publisher, interval_s)
+    if metrics_port is not None:
+        serve(metrics_port, CollectorMetrics(collector, watcher, publisher))
     try:
-        run.Collector(counters, publisher, interval_s).run(stop)
+        collector.run(stop)
     finally:
         stop.set()
         watching.join()
