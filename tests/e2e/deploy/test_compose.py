@@ -92,11 +92,13 @@ def native(cluster: LocalCluster, fresh_name: Callable[[str], str], tmp_path: Pa
         "bash": "bash",
         "consumer": str(IMAGES / "consumer.sh"),
     }
+    port, metrics_port = free_ports(2)
     names = {
         "kafka-1:9092,kafka-2:9092,kafka-3:9092": cluster.bootstrap_servers,
         "cargo": fresh_name("cargo"),
         "harbour": fresh_name("harbour"),
-        "8080": str(free_ports(1)[0]),
+        "8080": str(port),
+        "8081": str(metrics_port),
         "0.0.0.0": "127.0.0.1",  # noqa: S104 -- what the agent listens on inside its container
         "/opt/kafka/bin": str(tools),
         "/opt/connector": str(fetch("spark")),
@@ -148,16 +150,18 @@ def test_every_command_of_compose_comes_up(
             lambda: set(_group(native).get("members", {})) == set(CONSUMERS),
         )
         until("the pipeline writes loads", lambda: set(topics) <= _loaded_topics(cluster), 150)
+        for name, port in _scraped().items():
+            assert "plimsoll_" in _get(native, "/metrics", port), name
         subprocess.run(["bash", "-euc", native.text(_the_one_record())], check=True, timeout=60)
         until("the group is enforced", lambda: _group(native).get("mode") == "enforce")
         ended = {name: child.returncode for name, child in services.items() if child.poll()}
         assert ended == {}
 
 
-def _get(native: Native, path: str) -> str:
-    """Get a page of the agent; empty while it does not answer."""
+def _get(native: Native, path: str, port: str = "8080") -> str:
+    """Get a page of the agent, or of what listens on another port; empty without an answer."""
     try:
-        url = f"http://127.0.0.1:{native.names['8080']}{path}"
+        url = f"http://127.0.0.1:{native.names[port]}{path}"
         with urllib.request.urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())
     except OSError:  # refused, reset, or 503
@@ -174,6 +178,16 @@ def _group(native: Native) -> dict[str, Any]:
     groups: dict[str, Any] = json.loads(_get(native, "/plan") or "{}").get("groups", {})
     group: dict[str, Any] = groups.get(native.names["harbour"], {})
     return group
+
+
+def _scraped() -> dict[str, str]:
+    """Return the port of each service that Prometheus is told to scrape."""
+    path = ROOT / "deploy" / "prometheus" / "compose" / "prometheus.yml"
+    jobs = yaml.safe_load(path.read_text())["scrape_configs"]
+    targets = [
+        target for job in jobs for config in job["static_configs"] for target in config["targets"]
+    ]
+    return dict(target.split(":") for target in targets)
 
 
 def _the_one_record() -> str:

@@ -2,9 +2,13 @@
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from deploy.local.paths import ROOT
@@ -30,6 +34,24 @@ def test_every_metric_exists(series: frozenset[str]) -> None:
         named = set(re.findall(r"\bplimsoll_\w+", expression))
         assert named, expression
         assert named <= series, expression
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed"
+)
+def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
+    """Prometheus's own tool parses each query once Grafana's variables have values."""
+    expressions = [
+        text.replace("$__rate_interval", "1m").replace("$group", ".*")
+        for text in _expressions()
+        if not text.startswith("label_values(")
+    ]
+    rules = [{"record": f"query:{n}", "expr": text} for n, text in enumerate(expressions)]
+    path = tmp_path / "queries.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    command = ["promtool", "check", "rules", "--lint=none", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_can_be_imported_anywhere() -> None:
