@@ -7,7 +7,7 @@ Does not: prove that no better placement exists.
 
 import numpy as np
 
-from agent.assign.model import Ints
+from agent.assign.model import Flags, Ints
 from agent.assign.racks import cross_load
 from agent.assign.shed import Relief
 from agent.assign.state import State
@@ -32,7 +32,7 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, steps
         if not over and (cross <= enough_cross if racks else moves <= enough):
             break
         candidate = best.copy()
-        frozen = _take_back(candidate, cap, sequence)
+        frozen = _disturb(candidate, cap, sequence)
         if frozen is None:
             break
         relief = Relief(candidate, cap, tight=trial % 3 != 1, frozen=frozen)
@@ -64,32 +64,57 @@ def return_home(state: State, cap: Ints) -> None:
             state.put(unit, home)
 
 
-def _take_back(
-    state: State, cap: Ints, sequence: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
-    """Return home what left a few members, or came to them; freeze part of it for this trial."""
+def _disturb(state: State, cap: Ints, sequence: np.random.Generator) -> Flags | None:
+    """Change a little in one of several ways; give the units that this trial leaves where they are.
+
+    Units that left a few members, or came to them, return home, and half of them stay there; or a
+    few units that cross racks, or have no home, go elsewhere and stay there. None where nothing
+    can be changed.
+    """
     instance = state.instance
     away = np.flatnonzero((instance.home >= 0) & (state.place != instance.home))
     over = state.over(cap)
-    if not len(away) and not len(over):
+    homeless = np.flatnonzero((instance.home < 0) & (instance.weight > 0))
+    crossing = away[:0]
+    if instance.has_racks:
+        crossing = np.flatnonzero(instance.cross_of(np.arange(instance.units), state.place) > 0)
+    ways = [0, 1, 2] if len(away) or len(over) else []
+    ways += [3] if len(crossing) else []
+    ways += [4] if len(homeless) else []
+    if not ways:
         return None
+    way = ways[int(sequence.integers(len(ways)))]
+    frozen = np.zeros(instance.units, dtype=np.bool_)
+    if way >= 3:
+        pool = crossing if way == 3 else homeless
+        units = sequence.choice(pool, size=min(len(pool), 1 + int(sequence.integers(3))))
+        for unit in units.tolist():
+            state.put(unit, _elsewhere(state, unit, sequence))
+        frozen[units] = True
+        return frozen
     touched = np.concatenate([instance.home[away], state.place[away], over])
     members = np.unique(touched)
-    few = sequence.choice(
-        members, size=min(len(members), 1 + int(sequence.integers(3))), replace=False
-    )
-    kind = int(sequence.integers(3))
+    size = min(len(members), 1 + int(sequence.integers(3)))
+    few = sequence.choice(members, size=size, replace=False)
     back = np.zeros(len(away), dtype=np.bool_)
-    if kind != 1:
+    if way != 1:
         back |= np.isin(instance.home[away], few)
-    if kind != 0:
+    if way != 0:
         back |= np.isin(state.place[away], few)
     units = away[back]
     for unit in units.tolist():
         state.put(unit, int(instance.home[unit]))
-    frozen = np.zeros(instance.units, dtype=np.bool_)
     frozen[units] = sequence.random(len(units)) < 0.5
     return frozen
+
+
+def _elsewhere(state: State, unit: int, sequence: np.random.Generator) -> int:
+    """Choose another member for a unit, beside a replica where there is one."""
+    instance = state.instance
+    members = instance.allowed[int(instance.allowed_class[unit])]
+    crossing = instance.cross_of(np.full(len(members), unit), members)
+    best = members[(crossing == crossing.min()) & (members != state.place[unit])]
+    return int(best[int(sequence.integers(len(best)))]) if len(best) else int(state.place[unit])
 
 
 def hand_over_giants(state: State, cap: Ints) -> None:

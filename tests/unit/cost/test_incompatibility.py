@@ -11,7 +11,7 @@ BROKER = np.repeat(np.arange(3), 3)
 NONE = np.zeros(9)
 
 
-def _ours(load: np.ndarray, broker: np.ndarray = BROKER) -> set[tuple[int, int]]:  # type: ignore[type-arg]
+def _ours(load: np.ndarray, broker: np.ndarray = BROKER) -> set[tuple[int, int]]:
     pairs = network_ingress(load, np.zeros(len(load)), broker, pairs_max=100)
     return {(int(a), int(b)) for a, b in pairs}
 
