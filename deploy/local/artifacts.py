@@ -20,7 +20,7 @@ from typing import Final
 from agent.errors import TheirFault
 from deploy.local.paths import BUILD, HERE, ROOT
 
-SETS: Final = ("kafka", "spark", "jmx")
+SETS: Final = ("kafka", "spark", "jmx", "streams")
 COPY_GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
@@ -62,6 +62,14 @@ def plugin_jar() -> Path:
     return package(module, module / "assignor" / "target" / "plimsoll-assignor.jar")
 
 
+def streams_jars() -> tuple[Path, Path, Path]:
+    """Return plugin, Streams plugin and its test application, built when their sources changed."""
+    module = ROOT / "plugins" / "java"
+    target = module / "streams" / "target"
+    application = package(module, target / "plimsoll-streams-tests.jar")
+    return plugin_jar(), target / "plimsoll-streams.jar", application
+
+
 def consumer_jar() -> Path:
     """Return the jar of the ordinary consumer application, built when its sources changed."""
     module = HERE / "consumer"
@@ -101,7 +109,7 @@ def _differences(folder: Path, sums: dict[str, str]) -> list[str]:
 
 def _source_digest(module: Path) -> str:
     """Digest names and contents of a module's poms and sources."""
-    files = [*module.rglob("pom.xml"), *module.rglob("src/main/**/*")]
+    files = [*module.rglob("pom.xml"), *module.rglob("src/**/*")]
     digest = hashlib.sha256()
     for path in sorted(path for path in files if path.is_file() and "target" not in path.parts):
         content = hashlib.sha256(path.read_bytes()).hexdigest()

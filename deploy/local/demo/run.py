@@ -23,7 +23,7 @@ WARM_P95_MS_MAX: Final = 700
 """Java consumers are warm when each one's p95 latency is below this."""
 
 WARM_S: Final = 12.0
-BEFORE_S: Final = 25.0
+BEFORE_S: Final = 20.0
 """Lag grows in it and has to be worked off with a quarter of the capacity afterwards."""
 
 AFTER_S: Final = 30.0
