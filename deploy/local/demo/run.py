@@ -41,9 +41,11 @@ ENFORCE: Final[Mapping[str, Any]] = {
     "author": "demo",
     "reason": "make the group level",
     # A first levelling moves most of the load at once; the default budget spreads it over hours.
-    # The band is narrow, so that the backlog is gone within the few minutes that a demo has.
+    # The band is narrow, so that the backlog is gone within the few minutes that a demo has, and
+    # a joiner is levelled in while one watches.
     "spec": {
         "mode": "enforce",
+        "imbalance_enter": 0.06,
         "imbalance_solve": 0.02,
         "moves_per_hour_max": 1_000,
         "moved_load_share_per_hour_max": 10.0,
