@@ -21,22 +21,22 @@ def within_budget(
     away = np.flatnonzero((instance.home >= 0) & (plan.place != instance.home))
     moves_left = float("inf") if moves_max is None else float(moves_max)
     load_left = float("inf") if moved_load_max is None else moved_load_max * instance.scale
-    if instance.toll[away].sum() <= moves_left and instance.weight[away].sum() <= load_left:
+    if instance.pieces[away].sum() <= moves_left and instance.weight[away].sum() <= load_left:
         return plan
     state = sticky_start(instance)
     place_orphans(state)
     while len(away):
-        affordable = (instance.toll[away] <= moves_left) & (instance.weight[away] <= load_left)
+        affordable = (instance.pieces[away] <= moves_left) & (instance.weight[away] <= load_left)
         away = away[affordable]
         if not len(away):
             break
-        gain = _gains(state, cap, away, plan.place[away]) / instance.toll[away]
+        gain = _gains(state, cap, away, plan.place[away]) / instance.pieces[away]
         best = int(gain.argmax())
         if gain[best] <= 0:
             break
         unit = int(away[best])
         state.put(unit, int(plan.place[unit]))
-        moves_left -= float(instance.toll[unit])
+        moves_left -= float(instance.pieces[unit])
         load_left -= float(instance.weight[unit])
         away = np.delete(away, best)
     return state

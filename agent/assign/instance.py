@@ -28,6 +28,9 @@ from agent.errors import OurFault, TheirFault
 WEIGHT_SUM_BITS = 60
 WEIGHT_BITS_MAX = 44
 
+TOLL_OF_MEAN = 256
+"""Price of moving the mean load where moves are counted by load."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -38,7 +41,8 @@ class Instance:
     weight: Ints  # [U] scaled load
     scale: float  # weight = load * scale
     home: Ints  # [U] present owner if it may stay there, else NOBODY
-    toll: Ints  # [U] partitions that move if the unit leaves home
+    pieces: Ints  # [U] partitions that move if the unit leaves home
+    toll: Ints  # [U] price of leaving home: its pieces, or its load in 256ths of the mean
     allowed_class: Ints  # [U]
     allowed: tuple[Ints, ...]  # distinct sets of members, each sorted
     may: Flags  # [classes, M], the same as a table
@@ -84,7 +88,7 @@ def build_instance(problem: GroupProblem) -> Instance:
     np.add.at(weight, unit, weights[rows])
     topic_sets = _topic_sets(problem, unit, rows, units)
     allowed_class, may = _allowed(problem, topic_sets, unit, rows, units)
-    home, toll = _homes(problem, unit, rows, units, allowed_class, may)
+    home, pieces = _homes(problem, unit, rows, units, allowed_class, may)
     profile, cross_share = _profiles(problem, unit, rows, units)
     member_rack = np.where(problem.member_rack < 0, len(problem.racks), problem.member_rack)
     start, other, count = _conflicts(problem, unit_of, units)
@@ -94,7 +98,8 @@ def build_instance(problem: GroupProblem) -> Instance:
         weight=weight,
         scale=scale,
         home=home,
-        toll=toll,
+        pieces=pieces,
+        toll=_tolls(problem, weight, pieces),
         allowed_class=allowed_class,
         allowed=tuple(np.flatnonzero(row) for row in may),
         may=may,
@@ -223,6 +228,14 @@ def _homes(
     home[key[order] // m] = key[order] % m
     toll[key[order] // m] = count[order]
     return home, toll
+
+
+def _tolls(problem: GroupProblem, weight: Ints, pieces: Ints) -> Ints:
+    """Price leaving home by what the group counts: partitions, or load."""
+    if problem.options.move_unit == "count" or not weight.any():
+        return pieces
+    by_load = np.rint(weight * (TOLL_OF_MEAN / weight.mean())).astype(np.int64)
+    return np.where(pieces > 0, np.maximum(by_load, 1), 0)
 
 
 def _profiles(problem: GroupProblem, unit: Ints, rows: Ints, units: int) -> tuple[Ints, Floats]:

@@ -75,7 +75,8 @@ def settled_plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> 
     if not (instance.has_racks or instance.has_conflicts):
         return state
     for _ in range(SETTLE_ROUNDS_MAX):
-        owned = replace(instance, home=state.place, toll=np.ones(instance.units, dtype=np.int64))
+        one = np.ones(instance.units, dtype=np.int64)
+        owned = replace(instance, home=state.place, pieces=one, toll=one)
         again = _plan(owned, bound, cap, greedy_plan(owned, cap))
         if (again.place == state.place).all():
             break
@@ -184,6 +185,8 @@ def _with_margin(instance: Instance, bound: float, cap: Ints) -> Ints:
 
 def _moves_needed(instance: Instance, cap: Ints) -> int:
     """Count the fewest units that must leave members that are over: the heaviest of each."""
+    if (instance.toll != instance.pieces).any():
+        return 0
     home, weight = instance.home, instance.weight
     homed = np.flatnonzero(home >= 0)
     if not len(homed):

@@ -134,3 +134,16 @@ def test_edges_have_answers(document: Make) -> None:
     assert _answer(document([1.0], members=0))["unassigned"] == [["t", 0]]
     assert _answer(document([]))["assignment"] == {"m0": [], "m1": []}
     assert len(_answer(document([1.0] * 10_000, members=1))["assignment"]["m0"]) == 10_000
+
+
+def test_moves_are_counted_as_asked(document: Make) -> None:
+    """By count one big partition leaves; by load several small ones, together lighter."""
+    d = document([4.0, 1.0, 1.0, 1.0, 1.0, 4.0])
+    for p in d["partitions"]:
+        p["owner"] = "m0" if p["partition"] < 5 else "m1"
+    d["options"] = {"imbalance": 0.17, "move_unit": "count"}
+    by_count = _answer(d)["certificate"]
+    d["options"]["move_unit"] = "load"
+    by_load = _answer(d)["certificate"]
+    assert by_count["moves"] <= by_load["moves"]
+    assert by_load["moved_load"] <= by_count["moved_load"]
