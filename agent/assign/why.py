@@ -80,7 +80,7 @@ def limited_by(problem: GroupProblem, certificate: Certificate) -> LimitedBy | N
     counted = np.isin(problem.topic, sorted(readable))
     share = float(problem.load[counted].sum() / problem.capacity.sum())
     alone = float(problem.load[row] / problem.capacity.max())
-    if alone <= share * (1 + 1e-9) or alone < certificate.lower_bound * (1 - 1e-9):
+    if share <= 0 or alone <= share * (1 + 1e-9) or alone < certificate.lower_bound * (1 - 1e-9):
         return None
     topic, number = problem.partition_name(row)
     return LimitedBy(

@@ -12,7 +12,7 @@ from agent import assign
 Document = dict[str, Any]
 
 relaxed = settings(
-    max_examples=80,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
