@@ -23,6 +23,10 @@ from agent.collector.topology import PartitionPlace, Topology, describe
 METADATA_AGE_MS_MAX: Final = 10_000
 """New brokers are seen within one usual interval."""
 
+LEADER_AGE_MS_MAX: Final = 5_000
+"""librdkafka keeps a leader's epoch for 15 minutes by default: a broker that was away and came back
+would answer FENCED_LEADER_EPOCH for as long."""
+
 RECONNECT_BACKOFF_MS_MAX: Final = 1_000
 """A broker that came back is asked again within a second."""
 
@@ -48,7 +52,8 @@ class KafkaSource:
         self._cluster = cluster
         self.accept = accept
         self.clock = clock
-        self._offsets = AdminClient({**cluster.confluent(client_id=CLIENT_ID), "log_level": 2})
+        offsets = cluster.confluent(client_id=CLIENT_ID, metadata_max_age_ms=LEADER_AGE_MS_MAX)
+        self._offsets = AdminClient({**offsets, "log_level": 2})
         self._admin: KafkaAdminClient | None = None
         self._pool = ThreadPoolExecutor(BROKERS_AT_ONCE, thread_name_prefix="log-sizes")
 

@@ -2,8 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from cost.rates import EMPTY, History, fold
 from deploy.local.cluster import BROKER_IDS, LocalCluster
 from deploy.local.leash import Leash
 from deploy.local.paths import BUILD
+from deploy.local.traffic import Draw, Traffic
 
 OUT = BUILD / "bench" / "measure"
 INTERVAL_S = 10.0
@@ -35,12 +36,14 @@ RETENTION = {"retention.bytes": "2097152", "segment.bytes": "1048576"}
 class Load:
     """One load generator: its topics are `name-00`, `name-01`, ….
 
-    `options` are those of `deploy.local.load`; `config` that of its topics.
+    `options` go to `deploy.local.load` as they are; `config` is that of its topics.
     """
 
     name: str
-    options: dict[str, str]
-    config: dict[str, str]
+    rate_mb_s: float
+    size_spread: float = 1.0
+    options: tuple[str, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
     topics: int = 2
     partitions: int = 8
     replicas: int = 1
@@ -49,23 +52,37 @@ class Load:
         """Return the names of its topics."""
         return [f"{self.name}-{number:02d}" for number in range(self.topics)]
 
+    def owns(self, topic: str) -> bool:
+        """Say whether a topic is one of its own."""
+        return topic.startswith(f"{self.name}-")
+
     def command(self, bootstrap_servers: str, seed: int) -> list[str]:
         """Return the command that creates the topics and produces until it is ended."""
-        options = {
-            "bootstrap-server": bootstrap_servers,
-            "seed": str(seed),
-            "topic-prefix": self.name,
-            "topics": str(self.topics),
-            "partitions": str(self.partitions),
-            "replicas": str(self.replicas),
-            **self.options,
-        }
         config = {**TOPIC_CONFIG, **self.config}
         return [
-            *(sys.executable, "-m", "deploy.local.load", "--create"),
-            *(f"--{name}={value}" for name, value in options.items()),
+            *(sys.executable, "-m", "deploy.local.load", "--create", *self.options),
+            *(f"--bootstrap-server={bootstrap_servers}", f"--topic-prefix={self.name}"),
+            *(f"--seed={seed}", f"--rate-mb-s={self.rate_mb_s}"),
+            *(f"--size-spread={self.size_spread}", f"--topics={self.topics}"),
+            *(f"--partitions={self.partitions}", f"--replicas={self.replicas}"),
             *(f"--topic-config={name}={value}" for name, value in config.items()),
         ]
+
+    def expected_shares(self, seed: int) -> dict[Partition, float]:
+        """Return the share of the load's records that each partition gets on the long run."""
+        traffic = Traffic(
+            seed=seed,
+            topics=self.topics,
+            partitions=self.partitions,
+            rate_mb_s=self.rate_mb_s,
+            size_spread=self.size_spread,
+        )
+        shares = Draw(traffic).tables[0][0].shares(self.partitions) / self.topics
+        return {
+            (topic, number): float(share)
+            for topic in self.topic_names()
+            for number, share in enumerate(shares)
+        }
 
 
 @dataclass(frozen=True, slots=True)
