@@ -160,21 +160,23 @@ def _plan(
     best = solve(problem)
     causes = causes_of(problem, look.settings, present, best)
     plan = _within_budget(look, problem, best) if causes and "forced" not in causes else best
+    level = not causes
     alternatives = [{"plan": "stay", "certificate": asdict(present)}]
     if plan is not best:
+        causes = causes_of(problem, look.settings, present, plan)
         alternatives.append({"plan": "over-budget", "certificate": asdict(best.certificate)})
     said: dict[str, Any] = {
         "certificate": asdict(plan.certificate),
         "moves": _moves(problem, plan),
         "alternatives": alternatives,
     }
-    if not causes:
+    if level:
         detail = _figures(present, plan)
         if plan.limited_by is not None:
             detail += f"; {plan.limited_by.message}"
         yield look.decision("hold", "level", detail=detail, certificate=asdict(present))
         return
-    refused = _refusal(look, problem, plan, causes)
+    refused = _refusal(look, problem, plan, causes) if causes else _over_budget(look, problem, best)
     if refused is not None:
         yield look.decision("hold", refused[0], detail=refused[1], **said)
         return
@@ -190,6 +192,17 @@ def _plan(
     yield from _settle(look, target, said)
 
 
+def _over_budget(look: Look, problem: GroupProblem, best: GroupPlan) -> tuple[str, str]:
+    """Say what would help and why this hour's budget does not allow it."""
+    moves, share = targets.spent_of(look.group.target, look.state.now_ms)
+    needed = best.certificate.moved_load / float(problem.load.sum())
+    return "budget-spent", (
+        f"a better plan needs {best.certificate.moves} moves of {needed:.1%} of the load; the last"
+        f" hour had {moves} of {look.settings.moves_per_hour_max} moves and {share:.1%} of"
+        f" {look.settings.moved_load_share_per_hour_max:.1%}"
+    )
+
+
 def _refusal(
     look: Look, problem: GroupProblem, plan: GroupPlan, causes: list[Cause]
 ) -> tuple[str, str] | None:
@@ -197,9 +210,6 @@ def _refusal(
     settings = look.settings
     if "forced" in causes:
         return None
-    if plan.certificate.moves == 0:
-        used, share = targets.spent_of(look.group.target, look.state.now_ms)
-        return "budget-spent", f"{used} moves, {share:.1%} of the load within the last hour"
     wait_s = look.cooldown_left_s()
     if wait_s > 0:
         return "cooldown", f"{wait_s:.0f} s to go"
