@@ -26,7 +26,7 @@ REFEREE_CELLS_MAX = 4_000
 
 REFEREE_SECONDS = 20.0
 
-SLOW_ARM_CELLS_MAX = 200_000
+SLOW_ARM_CELLS_MAX = 2_000
 """Partitions x members up to which the random search is run."""
 
 

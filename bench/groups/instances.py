@@ -4,6 +4,7 @@ Everything is made from `random.Random(seed)`, so that a shape and a seed name a
 """
 
 import gzip
+import heapq
 import json
 import random
 from collections.abc import Iterator
@@ -137,6 +138,15 @@ def _prior(
         order.sort(key=lambda i: -weights[i])
     else:
         rng.shuffle(order)
+    if shape.subscriptions == "all" and shape.prior != "hash":
+        # All members read everything: one heap, for sizes where looking at all of them is slow.
+        heap = [(0.0, m) for m in range(len(former))]
+        for i in order:
+            least, m = heap[0]
+            more = weights[i] if shape.prior == "level" else 1.0
+            heapq.heapreplace(heap, (least + more / former[m].capacity, m))
+            owner[i] = former[m].id
+        return owner
     for i in order:
         among = readers.get(rows[i][0])
         if among is None:
