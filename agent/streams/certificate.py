@@ -46,7 +46,7 @@ def certify(problem: Problem, placement: Placement) -> Figures:
         "cross_rack_active": int(problem.source_away_of[np.arange(len(owner)), owner].sum()),
         "load_per_thread_max": float(load.max()),
         "load_per_thread_min": float(load.min()),
-        "bytes_restored": bytes_restored(problem, placement),
+        "bytes_restored": _bytes_restored(problem, placement, held),
         "rack_aware": problem.rack_aware,
     }
     if problem.config.strategy != "none" and problem.rack_holes:
@@ -54,12 +54,12 @@ def certify(problem: Problem, placement: Placement) -> Figures:
     return figures
 
 
-def bytes_restored(problem: Problem, placement: Placement) -> int:
+def _bytes_restored(problem: Problem, placement: Placement, held: list[frozenset[int]]) -> int:
     """Sum the state of copies on clients that held none before."""
     fresh = 0
     sizes = problem.state_bytes.tolist()
     for task in problem.stateful_tasks:
-        new = {placement.active[task], *placement.standby[task]} - problem.held[task]
+        new = {placement.active[task], *placement.standby[task]} - held[task]
         fresh += sizes[task] * len(new)
     return fresh
 

@@ -82,7 +82,8 @@ class Merit:
             and self.cold_moves <= other.cold_moves
             and self.shared_racks <= other.shared_racks
             and self.copies_missing <= other.copies_missing
-            and self.bytes_restored <= other.bytes_restored
+            # What a placement on its way restores now says nothing of what it will restore.
+            and (self.bytes_restored <= other.bytes_restored or other.followup)
             and self.followup <= other.followup
         )
 

@@ -84,6 +84,14 @@ class Holdings:
         self.all_ready = [unbounded or 0 <= end <= acceptable for end in ends]
         """Per task whether even a client without any state counts as caught up."""
 
+        cells = [
+            (t, c, left, c in problem.held[t], self.can_run(t, c))
+            for t, by_client in enumerate(self.restore)
+            for c, left in by_client.items()
+        ]
+        self.cells: Ints = np.array(cells, dtype=np.int64).reshape(-1, 5)
+        """One row per task and client with state: both, what is left, held before, can run."""
+
     def can_run(self, task: int, client: int) -> bool:
         """Whether the client may run the task at once."""
         problem = self.problem
@@ -139,108 +147,99 @@ def level_bounds(total: int, threads: Ints) -> tuple[Ints, Ints]:
 
 
 class _Flow:
-    """Arcs gathered in lists and solved at once."""
+    """Blocks of arcs, solved at once."""
 
     def __init__(self) -> None:
-        self.tail: list[int] = []
-        self.head: list[int] = []
-        self.capacity: list[int] = []
-        self.cost: list[int] = []
-        self.supply: list[int] = []
+        self.blocks: list[Ints] = []
+        self.supply: list[Ints] = []
+        self.nodes = 0
+        self.arcs = 0
 
-    def node(self, supply: int = 0) -> int:
-        self.supply.append(supply)
-        return len(self.supply) - 1
+    def node(self, count: int, supply: Ints | int = 0) -> Ints:
+        """Add nodes; give their numbers."""
+        self.supply.append(np.broadcast_to(np.asarray(supply, dtype=np.int64), (count,)))
+        self.nodes += count
+        return np.arange(self.nodes - count, self.nodes)
 
-    def arc(self, tail: int, head: int, capacity: int, cost: int) -> int:
-        self.tail.append(tail)
-        self.head.append(head)
-        self.capacity.append(capacity)
-        self.cost.append(cost)
-        return len(self.tail) - 1
+    def arc(self, tail: Ints, head: Ints, capacity: Ints | int, cost: Ints | int) -> slice:
+        """Add arcs; give where their flows will stand."""
+        block = np.stack(np.broadcast_arrays(tail, head, capacity, cost)).astype(np.int64)
+        self.blocks.append(block)
+        self.arcs += block.shape[1]
+        return slice(self.arcs - block.shape[1], self.arcs)
 
-    def bounded(self, tail: int, head: int, low: int, high: int, prices: Sequence[int]) -> None:
+    def bounded(
+        self, tail: Ints, head: Ints, low: Ints, high: Ints, width: Ints, near: int, far: int
+    ) -> None:
         """Let flow through: reward up to `low`, free to `high`, then two steps of slack.
 
-        `prices` are those of the first missing or surplus tasks, how many they are, and the price
-        of any further one.
+        The first `width` tasks missing or too many cost `near` each, further ones `far`.
         """
-        near, width, far = prices
-        inner = max(0, low - width)
+        inner = np.maximum(0, low - width)
         self.arc(tail, head, inner, -far)
         self.arc(tail, head, low - inner, -near)
         self.arc(tail, head, high - low, 0)
         self.arc(tail, head, width, near)
         self.arc(tail, head, 1 << 30, far)
 
-    def solve(self) -> list[int]:
+    def solve(self) -> Ints:
+        """Give the flow of each arc."""
+        tail, head, capacity, cost = np.concatenate(self.blocks, axis=1)
         solver = min_cost_flow.SimpleMinCostFlow()
-        at = solver.add_arcs_with_capacity_and_unit_cost(
-            np.array(self.tail), np.array(self.head), np.array(self.capacity), np.array(self.cost)
-        )
-        solver.set_nodes_supplies(np.arange(len(self.supply)), np.array(self.supply))
+        at = solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
+        solver.set_nodes_supplies(np.arange(self.nodes), np.concatenate(self.supply))
         if solver.solve() != solver.OPTIMAL:
             raise OurFault("every task has somewhere to go")
-        flows: list[int] = solver.flows(at).tolist()
-        return flows
+        return np.asarray(solver.flows(at), dtype=np.int64)
 
 
 def place_actives(problem: Problem, holdings: Holdings, weights: Weights) -> Ints:
     """Give the client (T,) that should run each task."""
     flow = _Flow()
-    racks = sorted({int(r) for r in problem.client_rack})
+    racks, rack = np.unique(problem.client_rack, return_inverse=True)
     groups, group = _groups(problem)
-    nodes = [flow.node(1) for _ in range(problem.tasks)]
-    hub = {(g, r): flow.node() for g in range(groups) for r in racks}
-    door = [[flow.node() for _ in range(problem.clients)] for _ in range(groups)]
-    client = [flow.node() for _ in range(problem.clients)]
-    sink = flow.node(-problem.tasks)
-    rack: list[int] = problem.client_rack.tolist()
-    away: list[list[int]] = problem.source_away.tolist()
-    hub_arcs: list[tuple[int, int, int]] = []
-    own_arcs: list[tuple[int, int, int]] = []
-    for task in range(problem.tasks):
-        g = int(group[task])
-        owner = int(holdings.owner[task])
-        restore = holdings.restore[task]
-        lost = holdings.full[task] + (weights.cold if restore else 0)
-        if not problem.stateful[task]:
-            lost = weights.warm if owner >= 0 else 0
-        for r in racks:
-            cost = weights.away * away[task][r] + lost
-            hub_arcs.append((task, r, flow.arc(nodes[task], hub[g, r], 1, cost)))
-        for c, left in restore.items():
-            known = owner < 0 or c in problem.held[task]
-            price = 0 if c == owner else weights.warm if known else weights.cold
-            if problem.stateful[task] and not holdings.can_run(task, c):
-                price += left + 1
-            cost = weights.away * away[task][rack[c]] + price
-            own_arcs.append((task, c, flow.arc(nodes[task], door[g][c], 1, cost)))
+    tasks, clients = problem.tasks, problem.clients
+    node = flow.node(tasks, 1)
+    hub = flow.node(groups * len(racks)).reshape(groups, len(racks))
+    door = flow.node(groups * clients).reshape(groups, clients)
+    client = flow.node(clients)
+    sink = flow.node(1, -tasks)
+    stateful = problem.stateful
+    has_state = np.zeros(tasks, dtype=np.bool_)
+    has_state[holdings.cells[:, 0]] = True
+    lost = np.where(stateful, np.array(holdings.full) + weights.cold * has_state, 0)
+    lost = np.where(~stateful & (holdings.owner >= 0), weights.warm, lost)
+    to_hub = flow.arc(
+        np.repeat(node, len(racks)),
+        hub[group].ravel(),
+        1,
+        (weights.away * problem.source_away[:, racks] + lost[:, None]).ravel(),
+    )
+    task, c, left, held, ready = holdings.cells.T
+    known = (held > 0) | (holdings.owner[task] < 0)
+    price = np.where(known, weights.warm, weights.cold)
+    price = np.where(c == holdings.owner[task], 0, price)
+    price = price + np.where(stateful[task] & (ready == 0), left + 1, 0)
+    price += weights.away * problem.source_away[task, problem.client_rack[c]]
+    own = flow.arc(node[task], door[group[task], c], 1, price)
     far = FAR_FACTOR * max(weights.slack, weights.cold)
-    widths = problem.threads.tolist()
-    door_arcs: dict[tuple[int, int], int] = {}
-    sizes = np.bincount(group, minlength=groups).tolist()
-    for g in range(groups):
-        low, high = (b.tolist() for b in shares(sizes[g], problem.threads))
-        for c in range(problem.clients):
-            door_arcs[g, c] = flow.arc(hub[g, rack[c]], door[g][c], problem.tasks, 0)
-            flow.bounded(door[g][c], client[c], low[c], high[c], (weights.slack, widths[c], far))
-    low, high = (b.tolist() for b in level_bounds(problem.tasks, problem.threads))
-    for c in range(problem.clients):
-        flow.bounded(client[c], sink, low[c], high[c], (weights.slack, widths[c], far))
+    into_door = flow.arc(hub[:, rack].ravel(), door.ravel(), tasks, 0)
+    for g, size in enumerate(np.bincount(group, minlength=groups).tolist()):
+        low, high = shares(size, problem.threads)
+        flow.bounded(door[g], client, low, high, problem.threads, weights.slack, far)
+    low, high = level_bounds(tasks, problem.threads)
+    flow.bounded(client, sink, low, high, problem.threads, weights.slack, far)
     used = flow.solve()
-    target = np.full(problem.tasks, -1, dtype=np.int64)
-    for task, c, arc in own_arcs:
-        if used[arc]:
-            target[task] = c
-    through: dict[tuple[int, int], list[int]] = {key: [] for key in hub}
-    for task, r, arc in hub_arcs:
-        if used[arc]:
-            through[int(group[task]), r].append(task)
-    for (g, c), arc in door_arcs.items():
-        waiting = through[g, rack[c]]
-        for _ in range(used[arc]):
-            target[waiting.pop(0)] = c
+    target = np.full(tasks, -1, dtype=np.int64)
+    stays = used[own] > 0
+    target[task[stays]] = c[stays]
+    through = used[to_hub].reshape(tasks, len(racks)) > 0
+    entering = used[into_door].reshape(groups, clients)
+    for g in range(groups):
+        for r in range(len(racks)):
+            waiting = np.flatnonzero(through[:, r] & (group == g))
+            inside = np.flatnonzero(rack == r)
+            target[waiting] = np.repeat(inside, entering[g, inside])
     return target
 
 
@@ -268,61 +267,55 @@ def place_copies(
     if total == 0:
         return [[] for _ in wanted]
     flow = _Flow()
-    rack: list[int] = problem.client_rack.tolist()
-    racks = sorted(set(rack))
-    size = {r: rack.count(r) for r in racks}
-    away: list[list[int]] = problem.changelog_away.tolist()
-    worst_away = 1 + int(problem.changelog_away.max(initial=0))
-    unit = worst_away  # One step of restoring outweighs nothing but the traffic of its copy.
-    dearest = (RESTORE_STEPS + 2) * unit + worst_away
+    racks, rack = np.unique(problem.client_rack, return_inverse=True)
+    rows = np.flatnonzero(np.array(wanted))
+    unit = 1 + int(problem.changelog_away.max(initial=0))
+    dearest = (RESTORE_STEPS + 2) * unit + unit
     shared = dearest * (total + 1) if order == "racks" else unit // 2 + 1
     far = FAR_FACTOR * max(shared, dearest)
     near = unit // 2 + 1 if order == "stay" else far
-    client = [flow.node() for _ in range(problem.clients)]
-    hub = {r: flow.node() for r in racks}
-    sink = flow.node(-total)
-    choices: list[tuple[int, int, int]] = []
-    arrivals: list[tuple[int, int, int]] = []
-    known = len(racks) > 1
-    for task, copies in enumerate(wanted):
-        if not copies:
-            continue
-        node = flow.node(copies)
-        active = int(owner[task])
-        restore = holdings.restore[task]
-        for r in racks:
-            places = size[r] - (rack[active] == r)
-            here = flow.node()
-            free = 0 if rack[active] == r and known else 1
-            flow.arc(node, here, min(places, free), 0)
-            flow.arc(node, here, max(0, places - free), shared)
-            fresh = holdings.full[task] * unit + unit + away[task][r]
-            arrivals.append((task, r, flow.arc(here, hub[r], places, fresh)))
-            for c, left in restore.items():
-                if rack[c] == r and c != active:
-                    cost = left * unit + away[task][r]
-                    cost += 0 if c in problem.held[task] else unit
-                    choices.append((task, c, flow.arc(here, client[c], 1, cost)))
+    node = flow.node(len(rows), np.array(wanted)[rows])
+    here = flow.node(len(rows) * len(racks)).reshape(len(rows), len(racks))
+    client = flow.node(problem.clients)
+    hub = flow.node(len(racks))
+    sink = flow.node(1, -total)
+    beside = rack[owner[rows]][:, None] == np.arange(len(racks))[None, :]
+    places = np.bincount(rack)[None, :] - beside
+    # The first copy in a rack is free; beside the active it shares the rack like a second one.
+    first = np.minimum(places, np.where(beside & (len(racks) > 1), 0, 1))
+    tail = np.repeat(node, len(racks))
+    flow.arc(tail, here.ravel(), first.ravel(), 0)
+    flow.arc(tail, here.ravel(), (places - first).ravel(), shared)
+    away = problem.changelog_away
+    fresh = (np.array(holdings.full)[rows] * unit + unit)[:, None] + away[rows][:, racks]
+    arrivals = flow.arc(
+        here.ravel(), np.tile(hub, len(rows)), np.maximum(places, 0).ravel(), fresh.ravel()
+    )
+    row_of = np.full(problem.tasks, -1, dtype=np.int64)
+    row_of[rows] = np.arange(len(rows))
+    task, c, left, held, _ = holdings.cells[
+        (row_of[holdings.cells[:, 0]] >= 0) & (holdings.cells[:, 1] != owner[holdings.cells[:, 0]])
+    ].T
+    cost = left * unit + away[task, problem.client_rack[c]] + np.where(held > 0, 0, unit)
+    choices = flow.arc(here[row_of[task], rack[c]], client[c], 1, cost)
+    doors = flow.arc(hub[rack], client, total, 0)
     level, high = level_bounds(problem.tasks + total, problem.threads)
     load = np.bincount(owner, minlength=problem.clients)
-    doors = []
-    widths = problem.threads.tolist()
-    for c in range(problem.clients):
-        doors.append((c, flow.arc(hub[rack[c]], client[c], total, 0)))
-        low_c = max(0, int(level[c] - load[c]))
-        high_c = max(low_c, int(high[c] - load[c]))
-        flow.bounded(client[c], sink, low_c, high_c, (near, widths[c], far * 2))
+    low = np.maximum(0, level - load)
+    flow.bounded(client, sink, low, np.maximum(low, high - load), problem.threads, near, far * 2)
     used = flow.solve()
     placed: list[list[int]] = [[] for _ in wanted]
-    for task, c, arc in choices:
-        if used[arc]:
-            placed[task].append(c)
+    stays = used[choices] > 0
+    for t, holder in zip(task[stays].tolist(), c[stays].tolist(), strict=True):
+        placed[t].append(holder)
+    arriving = used[arrivals].reshape(len(rows), len(racks))
+    at = np.argwhere(arriving)
     _settle(
         placed,
         owner,
-        rack,
-        [(t, r, used[a]) for t, r, a in arrivals if used[a]],
-        {c: used[a] for c, a in doors},
+        rack.tolist(),
+        [(int(rows[i]), int(r), int(arriving[i, r])) for i, r in at],
+        dict(enumerate(used[doors].tolist())),
     )
     return [sorted(clients) for clients in placed]
 
