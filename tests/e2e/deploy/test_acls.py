@@ -107,7 +107,7 @@ def test_all_parts_work_with_their_rights(
         _write_config(secured)
         until("the group follows the target", lambda: _sizes(consumers) == [1, 5])
         until("the nudge is done", lambda: 'outcome="done"' in _get(port, "/metrics"))
-    samples = _read(secured, "plimsoll-pipeline", "spark-kafka-source-1", wire.BROKER_METRICS)
+    samples = _read(secured, "plimsoll-operator", "plimsoll-operator-1", wire.BROKER_METRICS)
     assert {t.topic for s in samples for t in wire.decode(wire.BrokerMetrics, s).topics} == {TOPIC}
     assert b"AuthorizationException" not in consumers[0].log.read_bytes()
 

@@ -149,7 +149,10 @@ def test_every_command_of_compose_comes_up(
             "the agent knows the group",
             lambda: set(_group(native).get("members", {})) == set(CONSUMERS),
         )
-        until("the pipeline writes loads", lambda: set(topics) <= _loaded_topics(cluster), 150)
+        load = services.pop("load")
+        load.terminate()
+        assert load.wait(60) == 0
+        until("the pipeline writes loads", lambda: set(topics) <= _loaded_topics(cluster), 180)
         for name, port in _scraped().items():
             assert "plimsoll_" in _get(native, "/metrics", port), name
         subprocess.run(["bash", "-euc", native.text(_the_one_record())], check=True, timeout=60)
