@@ -62,6 +62,12 @@ STALE_INTERVALS: Final = 2.5
 WHOLE_LOG_ERROR: Final = 0.1
 """Relative error of taking the whole log's mean record size for the recent one."""
 
+ONE_STEP_ERROR: Final = 0.2
+"""Relative error of a record size learned from one step: sizes and offsets are not read at once."""
+
+CLEAN_SHARE: Final = 0.5
+"""With fewer clean steps than this share, the whole log tells the record size if it holds more."""
+
 SIZE_BAND: Final = 2.0
 """Where the log shrinks unseen, steps further than this from the median size are set aside."""
 
@@ -117,7 +123,6 @@ def estimate(history: History, at_ms: int, memory: Memory) -> Rates:
     chunks = int(chunk[-1]) + 1 if groups else 0
     chunk_ms = newest(chunk[series], rows["ms"], chunks)
     anchor = newest(series, rows["ms"], groups)
-    last = np.append(first[1:], len(rows)) - 1 if groups else first
 
     interval_ms = _intervals(rows, series, anchor, chunk, chunks, memory)[chunk]
     steps = _steps(rows, series, anchor, interval_ms, memory)
@@ -128,7 +133,8 @@ def estimate(history: History, at_ms: int, memory: Memory) -> Rates:
     records = _sum(steps, steps.records, used, groups)
     rate = _ratio(records, seconds)
     rate_error = _rate_error(steps, usable, rate, seconds, _count(steps, used, groups))
-    size, size_error, shrank = _record_size(steps, usable, rows[last], groups)
+    whole_log = _whole_log(rows, series, anchor, groups, memory)
+    size, size_error, shrank = _record_size(steps, usable, whole_log, groups)
 
     expected = np.maximum(np.rint(memory.window_ms / interval_ms), 1).astype(np.int64)
     samples = _count(steps, used & measured[steps.group], groups).astype(np.int64)
@@ -277,8 +283,34 @@ def _rate_error(
     return np.maximum(np.where(np.isfinite(error), error, 0.5 * rate), floor)
 
 
+@dataclass(frozen=True, slots=True)
+class _WholeLog:
+    """The log as a whole: bytes per record, records held; 0 where the start is not known.
+
+    Medians over the samples of the learning span: one taken while a segment was being deleted, when
+    start and size do not fit each other, does not count.
+    """
+
+    size: Floats
+    records: Floats
+    start_known: Bools
+
+
+def _whole_log(rows: Rows, series: Ints, anchor: Ints, groups: int, memory: Memory) -> _WholeLog:
+    held = (rows["end"] - rows["start"]).astype(np.float64)
+    recent = rows["ms"] > anchor[series] - memory.learn_ms
+    tells = (recent & (rows["start"] >= 0) & (held > 0) & (rows["size"] > 0)).astype(np.float64)
+    each = np.divide(rows["size"], held, out=np.zeros(len(rows)), where=tells > 0)
+    known = np.bincount(series[recent & (rows["start"] >= 0)], minlength=groups) > 0
+    return _WholeLog(
+        _weighted_median(each, tells, series, groups),
+        _weighted_median(held, tells, series, groups),
+        known,
+    )
+
+
 def _record_size(
-    steps: _Steps, usable: Bools, latest: Rows, groups: int
+    steps: _Steps, usable: Bools, whole: _WholeLog, groups: int
 ) -> tuple[Floats, Floats, Ints]:
     """Return mean stored bytes per record, its standard error, and the reason of shrinking.
 
@@ -286,10 +318,8 @@ def _record_size(
     """
     shrank = steps.usable & ~steps.moved & (steps.bytes < 0)
     unseen = _any(steps, shrank & ~steps.deleted, groups)
-    deleted = steps.usable & ~steps.moved & steps.deleted
-    retention = _any(steps, deleted, groups)
-    starts_known = latest["start"] >= 0
-    compacted = unseen & starts_known & ~retention
+    retention = _any(steps, steps.usable & ~steps.moved & steps.deleted, groups)
+    compacted = unseen & whole.start_known & ~retention
 
     clean = usable & ~steps.moved & ~steps.deleted & (steps.bytes >= 0) & (steps.records > 0)
     each = np.divide(steps.bytes, steps.records, out=np.zeros(len(clean)), where=steps.records > 0)
@@ -299,21 +329,19 @@ def _record_size(
     clean &= ~unseen[steps.group] | ((each * SIZE_BAND >= middle) & (each <= SIZE_BAND * middle))
 
     gained = _sum(steps, steps.records, clean, groups)
-    size = _ratio(_sum(steps, steps.bytes, clean, groups), gained)
+    learned = _ratio(_sum(steps, steps.bytes, clean, groups), gained)
     count = _count(steps, clean, groups)
-    residual = (steps.bytes - size[steps.group] * steps.records)[clean]
+    residual = (steps.bytes - learned[steps.group] * steps.records)[clean]
     power = np.bincount(steps.group[clean], residual * residual, groups)
-    spread = np.sqrt(power * _ratio(count, count - 1)) * np.where(
-        count > 1, small_sample(count.astype(np.int64)), 0.0
-    )
-    error = np.where(count > 1, _ratio(spread, gained), WHOLE_LOG_ERROR * size)
+    spread = np.sqrt(power * _ratio(count, count - 1))
+    widen = np.where(count > 1, small_sample(count.astype(np.int64)), 0.0)
+    error = np.where(count > 1, _ratio(spread * widen, gained), ONE_STEP_ERROR * learned)
 
-    held = (latest["end"] - latest["start"]).astype(np.float64)
-    whole = _ratio(latest["size"].astype(np.float64), held)
-    tells = starts_known & ~compacted & (held > 0) & (latest["size"] > 0)
-    learned = gained > 0
-    size = np.where(learned, size, np.where(tells, whole, np.nan))
-    error = np.where(learned, error, WHOLE_LOG_ERROR * size)
+    few = retention & (count < CLEAN_SHARE * _count(steps, usable, groups))
+    from_whole = (whole.size > 0) & ~compacted
+    from_whole &= (gained == 0) | (few & (whole.records > gained))
+    size = np.where(from_whole, whole.size, np.where(gained > 0, learned, np.nan))
+    error = np.where(from_whole, WHOLE_LOG_ERROR * size, error)
     reason = np.where(retention | unseen, REASON.index("retention"), 0)
     return size, error, np.where(compacted, REASON.index("compacted"), reason)
 

@@ -286,3 +286,13 @@ def test_standard_errors_are_honest(correlation_s: int, interval_s: int) -> None
     ):
         covered = np.mean(np.abs(value - truth) <= 2 * error)
         assert 0.90 <= covered <= 0.98, f"seed {seed}: {covered}"
+
+
+def test_one_odd_step_does_not_outweigh_the_log() -> None:
+    """Under constant retention a single clean step read at a bad moment teaches no size."""
+    log = Log([1000] * 12, segment_records=900).run()
+    for sample in log.samples[:4]:
+        sample.rows["start"] = log.samples[0].rows["start"]
+    log.samples[1].rows["size"] = log.samples[0].rows["size"] + 300_000
+    rates = rates_of(history_of(log))
+    assert rates.bytes_per_s[0] == pytest.approx(10_000, rel=0.05)
