@@ -20,6 +20,9 @@ from agent.assign.state import State
 MEND_UNITS_MAX = 2_000
 """Crossing units that one pass of the mend looks at, heaviest first; the flow does the bulk."""
 
+MEND_CELLS = 50_000_000
+"""Crossing units x all units that one pass may look at: an exchange looks at every unit."""
+
 MEND_PASSES_MAX = 4
 
 KINDS_MAX = 2_000
@@ -89,10 +92,11 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
 def uncross(state: State, cap: Ints) -> None:
     """Send crossing units beside a replica, alone or in exchange, while less crosses."""
     instance = state.instance
+    most = min(MEND_UNITS_MAX, MEND_CELLS // max(instance.units, 1))
     for _ in range(MEND_PASSES_MAX):
         crossing = instance.cross_of(np.arange(instance.units), state.place)
         heavy = np.flatnonzero(crossing > 0)
-        heavy = heavy[np.lexsort((heavy, -crossing[heavy]))][:MEND_UNITS_MAX]
+        heavy = heavy[np.lexsort((heavy, -crossing[heavy]))][:most]
         changed = False
         for unit in heavy.tolist():
             changed |= _mend(state, cap, unit)
