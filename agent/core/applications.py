@@ -12,6 +12,8 @@ that can be planned; the detail names the field.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from agent import limits, wire
 from agent.core import targets
 from agent.core.events import Command
@@ -20,6 +22,7 @@ from agent.errors import TheirFault
 from agent.streams import door, planner
 from agent.streams.certificate import certify
 from agent.streams.problem import Placement, Problem
+from agent.streams.target import load_per_thread
 
 Share = dict[str, list[str]]
 """Tasks of one process: `active`, `standby`, `warmup`."""
@@ -39,18 +42,22 @@ def judge(look: Look) -> Iterator[Command | wire.Decision]:
     wanted = _wanted(problem, plan, stable_ids)
     plan_id = targets.plan_id_of(look.name, wanted)
     causes = _causes(look, problem, plan)
-    said: dict[str, Any] = {"certificate": certify(problem, plan), "detail": ", ".join(causes)}
+    figures: dict[str, Any] = {
+        "certificate": _certificate(problem, plan),
+        "alternatives": [{"plan": "stay", "certificate": _certificate(problem, _present(problem))}],
+    }
+    said = {"plan_id": plan_id, "detail": ", ".join(causes), **figures}
     if not causes:
-        yield look.decision("hold", "level", certificate=said["certificate"])
+        yield look.decision("hold", "level", **figures)
     elif look.group.target is not None and look.group.target.plan_id == plan_id:
-        yield look.decision("hold", "target-pending", plan_id=plan_id)
+        yield look.decision("hold", "target-pending", **said)
     elif look.settings.mode != "enforce":
-        yield look.decision("hold", look.settings.mode, plan_id=plan_id, **said)
+        yield look.decision("hold", look.settings.mode, **said)
     elif (wait_s := look.cooldown_left_s()) > 0:
         yield look.decision("hold", "cooldown", detail=f"{wait_s:.0f} s to go")
     else:
         target = _target(look, problem, wanted, plan_id, stable_ids)
-        yield from look.publish(target, "levelled", {"plan_id": plan_id, **said})
+        yield from look.publish(target, "levelled", said)
 
 
 def _problem_of(look: Look) -> tuple[Problem, dict[str, str]]:
@@ -70,6 +77,28 @@ def _problem_of(look: Look) -> tuple[Problem, dict[str, str]]:
         for client in document["clients"]
     }
     return problem, stable_ids
+
+
+def _certificate(problem: Problem, placement: Placement) -> dict[str, Any]:
+    """Give the certificate with `ratio`, by which groups of every kind are compared."""
+    load = load_per_thread(problem, placement.active, placement.standby)
+    bound = _load_bound(problem, placement)
+    ratio = float(load.max()) / bound if bound > 0 else 1.0
+    return {**certify(problem, placement), "ratio": ratio}
+
+
+def _load_bound(problem: Problem, placement: Placement) -> float:
+    """Give a load per thread that no spread of these actives and copies could undercut.
+
+    The mean, or: of the n C + 1 heaviest, some process of C has n + 1.
+    """
+    copies = [1 + len(clients) for clients in placement.standby]
+    heaviest = np.sort(np.repeat(problem.load, copies))[::-1]
+    sums = np.concatenate(([0.0], heaviest.cumsum()))
+    crowd = np.arange(1, len(heaviest) + 1, problem.clients)
+    fewest = sums[crowd] - sums[crowd - np.arange(1, len(crowd) + 1)]
+    mean = sums[-1] / problem.threads.sum()
+    return float(max(mean, fewest.max() / problem.threads.max()))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

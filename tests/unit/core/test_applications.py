@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from agent import wire
+from agent.core.view import view
+from agent.telemetry import Metrics
 
 World = Any
 IDS = [f"00000000-0000-0000-0000-00000000000{i}" for i in range(4)]
@@ -115,6 +117,42 @@ def test_pending_target_is_not_published_again(uneven: World) -> None:
 
     assert len(uneven.targets) == 1
     assert uneven.state.groups["app"].verdict.reason == "target-pending"
+
+
+def test_verdict_rates_what_runs_now_and_what_is_planned(uneven: World) -> None:
+    """Four tasks of six on one of three is twice what could be; two on each is perfect."""
+    application(uneven, UNEVEN)
+    uneven.tick()
+    verdict = uneven.state.groups["app"].verdict
+
+    assert verdict.certificate["ratio"] == pytest.approx(1.0)
+    (stay,) = verdict.alternatives
+    assert (stay["plan"], stay["certificate"]["ratio"]) == ("stay", pytest.approx(2.0))
+
+
+def test_tasks_that_cannot_be_spread_more_evenly_are_rated_perfect(uneven: World) -> None:
+    """Six tasks with a copy each are twelve on three; five with a copy are four at best, too."""
+    tasks = [f"0_{p}" for p in range(6)]
+    active = {t: p % 3 for p, t in enumerate(tasks)}
+    copies = {t: [IDS[(p + 1) % 3]] for p, t in enumerate(tasks[:5])}
+    initial = {"active": {t: IDS[c] for t, c in active.items()}, "standby": copies}
+    application(uneven, active, initial=initial)
+    uneven.tick()
+    (stay,) = uneven.state.groups["app"].verdict.alternatives
+
+    assert stay["certificate"]["ratio"] == pytest.approx(1.0)
+
+
+def test_metrics_show_an_application(uneven: World) -> None:
+    """The agent's gauges take the view of an application in each of its verdicts."""
+    metrics = Metrics()
+    for mode in ("observe", "enforce"):
+        uneven.configure(key="group/app", mode=mode)
+        application(uneven, UNEVEN)
+        uneven.tick()
+        metrics.show(view(uneven.state))
+
+    assert metrics.load_ratio.labels("app")._value.get() == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
