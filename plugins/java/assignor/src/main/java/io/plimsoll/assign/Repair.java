@@ -49,6 +49,9 @@ public final class Repair {
   private static final double CAPACITY_FLOOR = 1e-9;
   private static final int NOBODY = -1;
 
+  /** Levelling ends by itself, mostly after two passes; the bound is against rounding errors. */
+  private static final int PASSES_MAX = 10;
+
   /** What leads when target and present owners disagree. */
   public enum Lead {
     /** The target: its moves are made. */
@@ -143,7 +146,7 @@ public final class Repair {
     repair.placeOrphans();
     if (lead == Lead.TARGET) {
       boolean moved = true;
-      while (moved) { // ends, for each move lowers the higher of two utilisations by a margin
+      for (int pass = 0; moved && pass < PASSES_MAX; pass++) {
         moved = repair.returnExcessOfGuests() | repair.fillGuests();
       }
     }
@@ -204,7 +207,7 @@ public final class Repair {
     int best = NOBODY;
     double least = Double.POSITIVE_INFINITY;
     for (int m = 0; m < load.length; m++) {
-      if (canTake(m, p) && utilisationWith(m, p) < least) {
+      if (canTake(m, p) && (best == NOBODY || utilisationWith(m, p) < least)) {
         best = m;
         least = utilisationWith(m, p);
       }

@@ -21,6 +21,9 @@ final class TargetDecoder {
   /** No broker accepts larger records by default (message.max.bytes), and the agent stays below. */
   static final int RECORD_BYTES_MAX = 1_048_576;
 
+  /** Largest weight or capacity: up to here sums over all partitions stay exact enough. */
+  private static final double AMOUNT_MAX = 1L << 53;
+
   /**
    * A claim: the record by which an agent takes over. Its own offset is the epoch.
    *
@@ -167,8 +170,10 @@ final class TargetDecoder {
   }
 
   private static double amount(Object value, String path) {
-    if (!(value instanceof Number number) || number.doubleValue() < 0) {
-      throw new BadRecordException(path, "not a number of at least 0");
+    if (!(value instanceof Number number)
+        || number.doubleValue() < 0
+        || number.doubleValue() > AMOUNT_MAX) {
+      throw new BadRecordException(path, "not a number from 0 to 2^53");
     }
     return number.doubleValue();
   }

@@ -238,6 +238,27 @@ class RepairTest {
                     < 1.05 * share));
   }
 
+  /** Weights and capacities at the ends of what the door lets in still give a legal assignment. */
+  @Property(tries = 200)
+  void extremeAmounts(@ForAll long seed) {
+    Scenario scenario = new Scenario(seed);
+    Target target = scenario.target();
+    target
+        .weights()
+        .values()
+        .forEach(
+            row -> {
+              for (int p = 0; p < row.length; p++) {
+                row[p] = new double[] {0, 1, 1L << 53}[scenario.random.nextInt(3)];
+              }
+            });
+    target
+        .capacity()
+        .replaceAll(
+            (member, units) -> new double[] {0, 1e-300, 1L << 53}[scenario.random.nextInt(3)]);
+    assertLegal(scenario, repair(scenario, target, Lead.TARGET).assignment());
+  }
+
   /** Idle partitions are spread as well, not heaped on one member. */
   @Test
   void idlePartitionsSpread() {
