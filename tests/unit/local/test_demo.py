@@ -1,10 +1,13 @@
 """The demo's own judgement: what counts as spoiled, and what the table says."""
 
+import io
+import urllib.request
 from dataclasses import replace
 
 import pytest
 
 from deploy.local.demo.report import Window, judge, table
+from deploy.local.demo.run import AgentTicks
 
 LEVEL = Window(
     seconds=30.0,
@@ -80,3 +83,21 @@ def test_the_table_shows_both_windows_and_the_faults() -> None:
     for part in ("61.0%", "99.8%", "74.2% delivered", "523 ms", "redelivered 135"):
         assert part in text
     assert "SPOILED" not in text
+
+
+def test_the_longest_tick_bounds_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ticks before the first look do not count, later ones between two looks are added up."""
+    looks = [(100, 9.0), (101, 9.02), (101, 9.02), (103, 9.06), (104, 9.061)]
+    pages = iter(
+        f'plimsoll_step_seconds_count{{event="tick"}} {count}\n'
+        f'plimsoll_step_seconds_sum{{event="tick"}} {total}\n'.encode()
+        for count, total in looks
+    )
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: io.BytesIO(next(pages)))
+    ticks = AgentTicks(1)
+    assert ticks.longest_ms is None
+    seen = []
+    for _ in looks[1:]:
+        ticks.scrape()
+        seen.append(ticks.longest_ms)
+    assert seen == pytest.approx([20.0, 20.0, 40.0, 40.0])
