@@ -10,6 +10,7 @@ dropped here. Nothing below reads a Faust offset to decide anything.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import faust
@@ -40,10 +41,12 @@ class Ingest:
         self._deliver = deliver
         self._seen: dict[tuple[str, int], int] = {}
         self._heard_s = time.monotonic()
+        self._folder = TemporaryDirectory(prefix="plimsoll-")  # Faust makes one, and uses it not
         self._app: Any = faust.App(
             f"plimsoll-{agent_id}",
             **cluster.faust(),
             store="memory://",
+            datadir=self._folder.name,
             web_enabled=False,
             topic_allow_declare=False,
             topic_disable_leader=True,
@@ -67,6 +70,7 @@ class Ingest:
     async def stop(self) -> None:
         """Stop reading."""
         await self._app.stop()
+        self._folder.cleanup()
 
     def crash(self) -> BaseException | None:
         """Give why Faust died, if it did: an embedded app raises nothing by itself."""

@@ -168,6 +168,8 @@ class Agent:
                 self._metrics.moves.labels(value.group).inc(value.certificate["moves"])
         elif isinstance(value, wire.ConfigStatus):
             error = None if value.error is None else value.error.message
+            if not value.accepted:
+                self._metrics.config_rejected.inc()
             log.info("config", key=write.key, accepted=value.accepted, error=error)
 
     def _nudge(self, command: Nudge) -> None:

@@ -47,6 +47,8 @@ def configure_logging(level: str = "INFO") -> None:
     root.setLevel(level)
     for chatty in ("aiokafka", "faust", "mode", "kafka", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    # Says at each connection that SASL_PLAINTEXT is plain text.
+    logging.getLogger("kafka.net.sasl").setLevel(max(logging.ERROR, root.level))
 
 
 def _blind(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -72,6 +74,9 @@ class Metrics:
             "Verdicts written.",
             ["group", "verdict", "reason"],
             registry=registry,
+        )
+        self.config_rejected = Counter(
+            "plimsoll_config_rejected", "Config records refused.", registry=registry
         )
         self.moves = Counter("plimsoll_moves", "Moves asked for.", group, registry=registry)
         self.nudges = Counter(
@@ -104,8 +109,11 @@ class Metrics:
             "plimsoll_group_enforced", "1 in mode enforce, else 0.", group, registry=registry
         )
         self.loads_age_seconds = Gauge(
-            "plimsoll_loads_age_seconds", "Age of the newest load record.", registry=registry
+            "plimsoll_loads_age_seconds",
+            "Age of the newest load record; infinite before the first.",
+            registry=registry,
         )
+        self.loads_age_seconds.set(float("inf"))
         self.epoch = Gauge("plimsoll_epoch", "Offset of this agent's claim.", registry=registry)
         self.ready = Gauge(
             "plimsoll_ready", "1 when claimed and caught up, else 0.", registry=registry

@@ -27,6 +27,9 @@ from agent.errors import TheirFault
 TOPOLOGY_AGE_MS_MAX: Final = 5_000
 """Leaders and racks in a snapshot may be this old; a new topic is looked up at once."""
 
+OWN_GROUPS: Final = "plimsoll-"
+"""Prefix of the agent's own groups, which nobody wants to see levelled."""
+
 READ_TIMEOUT_S: Final = 10.0
 SCHEMAS: Final = "agent.collector.schemas"
 
@@ -128,6 +131,8 @@ def _groups_of(admin: KafkaAdminClient, broker: int) -> list[Group]:
     listed = admin.list_groups(broker_ids=[broker])
     by_type: dict[str, list[str]] = {}
     for group in listed:
+        if group["group_id"].startswith(OWN_GROUPS):
+            continue
         by_type.setdefault(group.get("group_type", "classic").lower(), []).append(group["group_id"])
     found = []
     if by_type.get("classic"):

@@ -54,11 +54,11 @@ class CollectorMetrics(Exporter):
         yield _counter("group_failures", "Brokers that told no groups.", failures)
 
 
-def serve(port: int, metrics: CollectorMetrics) -> None:
+def serve(host: str, port: int, metrics: CollectorMetrics) -> None:
     """Serve `/metrics` in a thread of its own."""
     registry = CollectorRegistry()
     registry.register(metrics)
-    start_http_server(port, registry=registry)
+    start_http_server(port, addr=host, registry=registry)
 
 
 def _counter(name: str, text: str, value: float) -> CounterMetricFamily:

@@ -38,6 +38,7 @@ def collect(
     metrics_port: Annotated[
         int | None, typer.Option(min=1, help="Serve Prometheus metrics here; without it none.")
     ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address of --metrics-port.")] = "127.0.0.1",
 ) -> None:
     """Sample brokers into plimsoll.broker-metrics and groups into plimsoll.membership."""
     import threading  # noqa: PLC0415 -- this verb only
@@ -70,7 +71,7 @@ def collect(
     watching.start()
     collector = run.Collector(counters, publisher, interval_s)
     if metrics_port is not None:
-        serve(metrics_port, CollectorMetrics(collector, watcher, publisher))
+        serve(metrics_host, metrics_port, CollectorMetrics(collector, watcher, publisher))
     try:
         collector.run(stop)
     finally:

@@ -50,14 +50,7 @@ for module in sorted(modules):
 """
 
 
-LACKS_PROMETHEUS_CLIENT: Final = pytest.mark.xfail(
-    strict=True, reason="agent.telemetry needs prometheus-client; the extra `pipeline` lacks it"
-)
-
-
-@pytest.mark.parametrize(
-    "extra", ["agent", "collect", pytest.param("pipeline", marks=LACKS_PROMETHEUS_CLIENT)]
-)
+@pytest.mark.parametrize("extra", ["agent", "collect", "pipeline"])
 def test_every_import_is_installed(extra: str) -> None:
     """With all other distributions out of sight, each module of the image's commands imports."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
