@@ -96,7 +96,7 @@ def test_the_longest_tick_bounds_the_decision(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: io.BytesIO(next(pages)))
     ticks = AgentTicks(1)
     assert ticks.longest_ms is None
-    seen = []
+    seen: list[float | None] = []
     for _ in looks[1:]:
         ticks.scrape()
         seen.append(ticks.longest_ms)
