@@ -29,6 +29,9 @@ def main() -> int:
     parser.add_argument("what", nargs="*", help=f"of {', '.join(WHAT)}; default all but memory")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300, help="length of accuracy")
+    parser.add_argument(
+        "--partitions", type=int, action="append", help="a size of scale; may be repeated"
+    )
     parser.add_argument("--minutes", type=float, default=30, help="length of memory")
     given = parser.parse_args()
     unknown = sorted(set(given.what) - set(WHAT))
@@ -38,7 +41,7 @@ def main() -> int:
         "accuracy": lambda: quality.accuracy(given.seconds, given.seed),
         "chaos": lambda: quality.chaos(given.seed),
         "latency": spark.latency,
-        "scale": spark.scale,
+        "scale": lambda: spark.scale(tuple(given.partitions or spark.SIZES)),
         "memory": lambda: spark.memory(given.minutes),
     }
     results = []

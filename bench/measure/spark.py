@@ -26,6 +26,7 @@ PLIMSOLL = [sys.executable, "-c", "from agent.cli import main; main()"]
 TRIGGER_S = 5.0
 SAMPLE_S = 10.0
 SIZES = (1_000, 10_000, 100_000)
+SCALE_SAMPLES = 10
 BYTES_OF_MIB = 1 << 20
 
 
@@ -57,6 +58,12 @@ class Job:
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         found = [line for line in lines if line.get("event") == "batch"]
         return [Batch(line["seconds"], line["records"]) for line in found]
+
+    def cpu_s(self) -> float:
+        """Return the processor time of the driver, its JVM and its Python workers so far."""
+        top = psutil.Process(self.process.pid)
+        times = [process.cpu_times() for process in [top, *top.children(recursive=True)]]
+        return float(sum(t.user + t.system + t.children_user + t.children_system for t in times))
 
     def resident_mib(self) -> float:
         """Return memory of the driver, its JVM and its Python workers."""
@@ -99,17 +106,26 @@ def latency() -> bool:
     return holds
 
 
-def scale() -> bool:
-    """Sustain each size for some samples; print the micro-batch time and its growth."""
-    times = {}
-    for size in SIZES:
+def scale(sizes: tuple[int, ...] = SIZES) -> bool:
+    """Sustain each size for some samples; print time and processor time, and their growth."""
+    times, processor = {}, {}
+    for size in sizes:
         with running("local[2]") as (cluster, job, _):
-            _feed(cluster.bootstrap_servers, job, size, samples=12)
-            busy = [b.seconds for b in job.batches() if b.records]
-            times[size] = float(np.median(busy[len(busy) // 2 :]))
-            print(f"{size:>7} partitions a sample: micro-batch {times[size]:.1f} s", flush=True)
-    holds = report.figure(f"micro-batch at {SIZES[-1]}", times[SIZES[-1]], SAMPLE_S, "s")
-    report.write("scale", {"seconds_by_partitions": times, "sample_s": SAMPLE_S})
+            _feed(cluster.bootstrap_servers, job, size, SCALE_SAMPLES // 2)
+            before_s, batches = job.cpu_s(), len(job.batches())
+            _feed(cluster.bootstrap_servers, job, size, SCALE_SAMPLES // 2, later=True)
+            processor[size] = (job.cpu_s() - before_s) / (SCALE_SAMPLES // 2)
+            busy = [batch.seconds for batch in job.batches()[batches:] if batch.records]
+            times[size] = float(np.median(busy)) if busy else float("inf")
+            print(
+                f"{size:>7} partitions a sample: micro-batch {times[size]:.1f} s, "
+                f"{processor[size]:.1f} CPU-s a sample",
+                flush=True,
+            )
+    top = max(sizes)
+    holds = report.figure(f"micro-batch at {top}", times[top], SAMPLE_S, "s")
+    about = {"seconds": times, "cpu_s_per_sample": processor, "sample_s": SAMPLE_S}
+    report.write("scale", about)
     return holds
 
 
@@ -130,13 +146,15 @@ def memory(minutes: float) -> bool:
     return all(holds)
 
 
-def _feed(bootstrap_servers: str, job: Job, size: int, samples: int) -> list[float]:
+def _feed(
+    bootstrap_servers: str, job: Job, size: int, samples: int, *, later: bool = False
+) -> list[float]:
     """Write samples of `size` partitions every 10 s; return the job's memory at each, MiB."""
     producer = Producer({"bootstrap.servers": bootstrap_servers, "compression.type": "lz4"})
     rng = np.random.default_rng(size)
     chunk = limits.BROKER_METRICS_PARTITIONS_MAX
     rate = rng.pareto(1.5, size) * 20 + 1
-    ends = np.zeros(size, np.int64)
+    ends = np.full(size, 10**9 if later else 0, np.int64)
     used = []
     deadline_s = time.monotonic() + 120
     while "started" not in (job.log.read_text() if job.log.exists() else ""):
