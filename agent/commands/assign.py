@@ -102,9 +102,11 @@ def _dispatch(document: object, draw: Path | None) -> dict[str, object]:
         draw_plan(problem, plan, draw)
         return group.render(problem, plan)
     if kind == "streams-tasks":
-        if draw is not None:
-            raise TheirFault("kind", "--draw shows problems of kind consumer-group")
         from agent import streams  # noqa: PLC0415 -- only this kind needs it
 
+        if draw is not None:
+            from agent.streams.draw import draw as draw_network  # noqa: PLC0415 -- as above
+
+            draw_network(document, draw)
         return streams.answer(document)
     raise TheirFault("kind", "must be consumer-group or streams-tasks")
