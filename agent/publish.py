@@ -28,7 +28,8 @@ from msgspec import structs
 from agent import wire
 from agent.clients import Cluster
 from agent.core.events import Record, Write
-from agent.errors import TheirFault
+from agent.core.state import State
+from agent.core.step import step
 
 TRANSACTIONAL_ID: Final = "plimsoll"
 TIMEOUT_S: Final = 30.0
@@ -182,13 +183,13 @@ class Publisher:
 
 
 def _republished(records: Sequence[Record], epoch: int) -> list[tuple[str, bytes]]:
-    """Give every group's last target under the new epoch, content and revision unchanged."""
-    last = {r.key: r.value for r in records if r.key != wire.CLAIM_KEY}
-    again: list[tuple[str, bytes]] = []
-    for key, value in sorted(last.items()):
-        try:
-            target = wire.decode(wire.Target, value)
-        except TheirFault:
-            continue  # a tombstone, or bytes that nobody can follow
-        again.append((key, wire.encode(structs.replace(target, epoch=epoch))))
-    return again
+    """Give every group's last good target under the new epoch, content and revision unchanged."""
+    read = State()
+    for record in records:
+        step(read, record)
+    last = {name: group.target for name, group in read.groups.items()}
+    return [
+        (name, wire.encode(structs.replace(target, epoch=epoch)))
+        for name, target in sorted(last.items())
+        if target is not None
+    ]

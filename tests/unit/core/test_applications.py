@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent import wire
+from agent import limits, wire
 from agent.core.view import view
 from agent.telemetry import Metrics
 
@@ -153,6 +153,45 @@ def test_metrics_show_an_application(uneven: World) -> None:
         metrics.show(view(uneven.state))
 
     assert metrics.load_ratio.labels("app")._value.get() == pytest.approx(2.0)
+
+
+def test_application_on_its_way_is_not_led_elsewhere(uneven: World) -> None:
+    """Whatever a step looks like, the target stands until it is reached or clearly never will."""
+    uneven.configure(key="group/app", mode="enforce", cooldown_s=0)
+    application(uneven, UNEVEN)
+    uneven.tick()
+    halfway = {**UNEVEN, "0_3": 1, "0_4": 0}
+    for wait_ms, reason in ((60_000, "target-pending"), (limits.STREAMS_FOLLOW_MS_MAX, "levelled")):
+        uneven.now_ms += wait_ms
+        application(uneven, halfway)
+        uneven.tick()
+        assert uneven.state.groups["app"].verdict.reason == reason
+
+
+def test_reached_target_leaves_the_application_level(uneven: World) -> None:
+    """Once the tasks are where the target wants them, nothing more is asked."""
+    uneven.configure(key="group/app", mode="enforce", cooldown_s=0)
+    application(uneven, UNEVEN)
+    uneven.tick()
+    shares = uneven.targets[0].streams["assignment"]
+    reached = {t: i for i in range(3) for t in shares[f"host-{i}:80"]["active"]}
+    application(uneven, reached)
+    uneven.tick()
+
+    assert uneven.state.groups["app"].verdict.reason == "level"
+
+
+def test_target_names_the_end_and_not_the_next_step(uneven: World) -> None:
+    """A newcomer without any state is given its share to run, though it has to restore it first."""
+    uneven.configure(key="group/app", mode="enforce")
+    lonely = {f"0_{p}": p % 2 for p in range(6)}
+    application(uneven, lonely)
+    uneven.tick()
+    (target,) = uneven.targets
+    shares = target.streams["assignment"]
+
+    assert len(shares["host-2:80"]["active"]) == 2
+    assert all(share["warmup"] == [] for share in shares.values())
 
 
 @pytest.mark.parametrize(

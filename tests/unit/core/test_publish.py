@@ -1,0 +1,43 @@
+"""What a takeover republishes, as a function of what stands on the control topic."""
+
+from agent import wire
+from agent.core.events import Record
+from agent.publish import _republished
+
+
+def target(epoch: int, revision: int) -> bytes:
+    """Give the bytes of a small target."""
+    return wire.encode(
+        wire.Target(
+            ms=1,
+            epoch=epoch,
+            revision=revision,
+            plan_id="p",
+            ttl_ms=1,
+            mode="enforce",
+            base=wire.Base(members=["c1"], partitions={"orders": 1}),
+            assignment={"c1": {"orders": [0]}},
+        )
+    )
+
+
+def test_takeover_republishes_the_last_good_target_of_each_group() -> None:
+    """Garbage and targets of a fenced agent are passed over; a tombstone forgets; ms stays."""
+    claim = wire.encode(wire.Claim(ms=1, agent="a", topic_id="t"))
+    log = [
+        ("claim", claim),
+        ("g", target(0, 3)),
+        ("gone", target(0, 1)),
+        ("claim", claim),
+        ("g", target(3, 4)),
+        ("g", target(0, 9)),
+        ("g", b"\x00garbage"),
+        ("gone", None),
+    ]
+    records = [Record(1, wire.TARGETS, key, value, i) for i, (key, value) in enumerate(log)]
+
+    ((name, value),) = _republished(records, 8)
+    again = wire.decode(wire.Target, value)
+
+    assert name == "g"
+    assert (again.epoch, again.revision, again.ms) == (8, 4, 1)
