@@ -30,6 +30,7 @@ check: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(MVN) -f plugins/java/pom.xml spotless:check
 
 format: setup
 	$(VENV)/bin/ruff format .
