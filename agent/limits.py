@@ -131,3 +131,9 @@ STREAMS_DRAWN_CELLS_MAX: Final = 1_000
 
 STREAMS_DRAWN_NAMES_MAX: Final = 4
 """Tasks of one class that are named in a picture."""
+
+# --- agent/core: Streams applications -------------------------------------------------------------
+
+STREAMS_FOLLOW_MS_MAX: Final = 1_200_000
+"""How long an application may be on its way to a target before it is planned anew, milliseconds:
+two of Streams' default intervals between probing rebalances."""

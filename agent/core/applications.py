@@ -3,7 +3,8 @@
 The plugin publishes the application's state at each rebalance, with the placement that it then
 gave. A plan names where each task should run *in the end*; the plugin warms copies up before it
 moves an active, and asks for its next rebalance itself, so there is no nudge. A plan is published
-when it is better than that placement in load, cross-rack partitions, copies or racks of copies.
+when it is better than that placement in load, cross-rack partitions, copies or racks of copies;
+while the application is on its way to a target, no other follows for the same processes and tasks.
 
 Reasons are those of `review`, and `bad-application` (refuse): the published state is no problem
 that can be planned; the detail names the field.
@@ -38,8 +39,12 @@ def judge(look: Look) -> Iterator[Command | wire.Decision]:
     if len(set(stable_ids.values())) < len(stable_ids):
         yield look.decision("refuse", "ambiguous-members", detail="processes share a stable id")
         return
+    if (target := _on_its_way(look, problem, stable_ids)) is not None:
+        detail = f"on its way to revision {target.revision}"
+        yield look.decision("hold", "target-pending", plan_id=target.plan_id, detail=detail)
+        return
     plan = planner.assign(problem)
-    wanted = _wanted(problem, plan, stable_ids)
+    wanted = _shares(problem, plan, stable_ids)
     plan_id = targets.plan_id_of(look.name, wanted)
     causes = _causes(look, problem, plan)
     figures: dict[str, Any] = {
@@ -67,7 +72,9 @@ def _problem_of(look: Look) -> tuple[Problem, dict[str, str]]:
         raise TheirFault("streams", "absent")
     document: dict[str, Any] = {**published, "kind": "streams-tasks", "id": look.name}
     if isinstance(document.get("config"), Mapping):
-        document["config"] = {**document["config"], "assignor": "plimsoll"}
+        # Any copy will do: the plan is where tasks run once all are warm, the plugin warms them.
+        anyhow = {"assignor": "plimsoll", "acceptable_recovery_lag": limits.JAVA_LONG_MAX}
+        document["config"] = {**document["config"], **anyhow}
     if document.get("initial") is None:
         raise TheirFault("streams.initial", "absent: another assignor placed the tasks")
     document["tasks"] = _with_loads(look, document.get("tasks"))
@@ -133,18 +140,38 @@ def _rates(look: Look) -> dict[tuple[str, int], float]:
     }
 
 
-def _wanted(problem: Problem, plan: Placement, stable_ids: Mapping[str, str]) -> dict[str, Share]:
-    """Give each process its tasks once every warmup is over: a warmed copy becomes the active."""
+def _shares(
+    problem: Problem, placement: Placement, stable_ids: Mapping[str, str]
+) -> dict[str, Share]:
+    """Give each process its tasks."""
     names = [stable_ids[client] for client in problem.client_ids]
     shares: dict[str, Share] = {n: {"active": [], "standby": [], "warmup": []} for n in names}
     for index, task in enumerate(problem.task_ids):
-        warm = plan.warmup[index]
-        owner = warm[0] if warm else plan.active[index]
-        shares[names[owner]]["active"].append(task)
-        for client in plan.standby[index]:
-            if client not in warm:
-                shares[names[client]]["standby"].append(task)
+        shares[names[placement.active[index]]]["active"].append(task)
+        for client in placement.standby[index]:
+            shares[names[client]]["standby"].append(task)
     return shares
+
+
+def _on_its_way(look: Look, problem: Problem, stable_ids: Mapping[str, str]) -> wire.Target | None:
+    """Give the last target if it is for these processes and tasks and they are not there yet.
+
+    A new plan on every step would lead the application astray: each would start from a placement
+    that is there only until copies are warm. What is not followed for long is planned anew.
+    """
+    target = look.group.target
+    if target is None or not target.mode == look.settings.mode == "enforce":
+        return None
+    if look.state.now_ms - target.ms > limits.STREAMS_FOLLOW_MS_MAX:
+        return None
+    asked = _mapping(_mapping(target.streams).get("assignment"))
+    given = _shares(problem, _present(problem), stable_ids)
+    fits = sorted(asked) == sorted(given) and _tasks(asked) == _tasks(given)
+    return target if fits and asked != given else None
+
+
+def _tasks(shares: Mapping[str, Any]) -> list[str]:
+    return sorted(str(t) for share in shares.values() for t in _mapping(share).get("active", ()))
 
 
 def _causes(look: Look, problem: Problem, plan: Placement) -> list[str]:
