@@ -119,8 +119,9 @@ class Agent:
     async def _pump(self) -> None:
         while True:
             event = await self._queue.get()
+            began = time.perf_counter()
             commands = await self._step(event)
-            await self._carry_out(commands)
+            await self._carry_out(commands, time.perf_counter() - began)
             if isinstance(event, Tick):
                 self._door.ticked_s = time.monotonic()
                 self._door.view = view(self._state)
@@ -135,7 +136,7 @@ class Agent:
             self._metrics.records.labels(event.topic).inc()
         return commands
 
-    async def _carry_out(self, commands: list[Command]) -> None:
+    async def _carry_out(self, commands: list[Command], step_s: float) -> None:
         writes = [command for command in commands if isinstance(command, Write)]
         if writes:
             became = await asyncio.to_thread(self._publisher.commit, writes, now_ms())
@@ -143,7 +144,7 @@ class Agent:
                 await self._step(record)
         for command in commands:
             if isinstance(command, Write):
-                self._tell(command)
+                self._tell(command, step_s)
             elif isinstance(command, Quarantine):
                 self._metrics.quarantined.labels(command.topic).inc()
                 log.warning(
@@ -157,13 +158,20 @@ class Agent:
             else:
                 self._nudge(command)
 
-    def _tell(self, write: Write) -> None:
+    def _tell(self, write: Write, step_s: float) -> None:
         value = write.value
         if isinstance(value, wire.Decision):
             self._metrics.decisions.labels(value.group, value.verdict, value.reason).inc()
             told = {"group": value.group, "verdict": value.verdict, "reason": value.reason}
             detail = None if value.detail is UNSET else value.detail
-            log.info("decision", **told, detail=detail, plan_id=value.plan_id)
+            log.info(
+                "decision",
+                **told,
+                detail=detail,
+                plan_id=value.plan_id,
+                revision=value.revision,
+                step_ms=round(step_s * 1e3, 1),
+            )
             if value.verdict == "publish" and value.certificate is not None:
                 self._metrics.moves.labels(value.group).inc(value.certificate["moves"])
         elif isinstance(value, wire.ConfigStatus):

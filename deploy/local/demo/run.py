@@ -5,11 +5,9 @@ and truth (`report`). Every wait has a deadline; a phase that does not come abou
 """
 
 import json
-import re
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,8 +28,6 @@ AFTER_S: Final = 30.0
 DRAINED_P95_MS_MAX: Final = 1_000
 """The backlog is worked off when no consumer's p95 latency is above this."""
 
-TICK_COUNT: Final = r'plimsoll_step_seconds_count{event="tick"} (\S+)'
-TICK_SUM: Final = r'plimsoll_step_seconds_sum{event="tick"} (\S+)'
 
 CHANGED_S: Final = 15.0
 PROGRESS_S: Final = 5.0
@@ -79,30 +75,14 @@ class Notes:
     finished_ms: int = 0
 
 
-class AgentTicks:
-    """The agent's longest tick since the start of watching, by its own metric.
-
-    It decides on ticks only, so a decision took no longer. Ticks between two looks are added up.
-    """
-
-    def __init__(self, http_port: int) -> None:
-        self._url = f"http://127.0.0.1:{http_port}/metrics"
-        self._count, self._sum_s = 0.0, 0.0
-        self.longest_ms: float | None = None
-        self.scrape()
-        self.longest_ms = None  # what was before does not count
-
-    def scrape(self) -> None:
-        """Look at the metric."""
-        with urllib.request.urlopen(self._url, timeout=10) as answer:  # noqa: S310 -- our own agent
-            text = answer.read().decode()
-        count, sum_s = (
-            float(found.group(1)) if (found := re.search(pattern, text)) else 0.0
-            for pattern in (TICK_COUNT, TICK_SUM)
-        )
-        if count > self._count:
-            self.longest_ms = max(self.longest_ms or 0.0, round(1e3 * (sum_s - self._sum_s), 1))
-        self._count, self._sum_s = count, sum_s
+def decision_ms_of(log: Iterable[str], revision: int) -> float | None:
+    """Read from the agent's log how long the step took that decided a target of the group."""
+    for line in log:
+        told = json.loads(line) if line.startswith("{") else {}
+        if (told.get("event"), told.get("group")) == ("decision", GROUP):
+            if told["verdict"] == "publish" and told["revision"] == revision:
+                return float(told["step_ms"])
+    return None
 
 
 class Run:
@@ -165,12 +145,10 @@ class Run:
     def enforce(self) -> None:
         """Write the one record; wait until the group has worked off its backlog."""
         notes = self.notes
-        ticks = AgentTicks(self.stage.http_port)
         notes.enforced_ms = self._write_config(ENFORCE)
         with ControlTopic(self._servers, "plimsoll.targets") as targets:
 
             def published() -> bool:
-                ticks.scrape()
                 for record in targets.refresh():
                     if record.key == GROUP and record.value and record.ms >= notes.enforced_ms:
                         notes.target, notes.target_ms = record.value, record.ms
@@ -178,8 +156,6 @@ class Run:
                 return False
 
             self.wait("enforce: the agent publishes a target", 60, published)
-        ticks.scrape()
-        notes.decision_ms = ticks.longest_ms
         self.wait("enforce: the group follows the target", 60, self._follows_target)
         self.wait("the backlog shrinks", 150, lambda: self._slowest_ms() < DRAINED_P95_MS_MAX)
         notes.drained_ms = now_ms()
@@ -220,6 +196,8 @@ class Run:
         stage.set_caps(0.0)
         self.wait("consumers read to the end", 60, self._all_read)
         self.notes.finished_ms = now_ms()
+        log = (stage.folder / "agent.log").read_text().splitlines()
+        self.notes.decision_ms = decision_ms_of(log, self.notes.target["revision"])
         with ControlTopic(self._servers, "plimsoll.decisions") as decisions:
             self.notes.decisions = [r.value for r in decisions.refresh() if r.key == GROUP]
 

@@ -1,13 +1,11 @@
 """The demo's own judgement: what counts as spoiled, and what the table says."""
 
-import io
-import urllib.request
+import json
 from dataclasses import replace
 
-import pytest
-
 from deploy.local.demo.report import Window, judge, table
-from deploy.local.demo.run import AgentTicks
+from deploy.local.demo.run import decision_ms_of
+from deploy.local.demo.stage import GROUP
 
 LEVEL = Window(
     seconds=30.0,
@@ -85,19 +83,16 @@ def test_the_table_shows_both_windows_and_the_faults() -> None:
     assert "SPOILED" not in text
 
 
-def test_the_longest_tick_bounds_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ticks before the first look do not count, later ones between two looks are added up."""
-    looks = [(100, 9.0), (101, 9.02), (101, 9.02), (103, 9.06), (104, 9.061)]
-    pages = iter(
-        f'plimsoll_step_seconds_count{{event="tick"}} {count}\n'
-        f'plimsoll_step_seconds_sum{{event="tick"}} {total}\n'.encode()
-        for count, total in looks
-    )
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: io.BytesIO(next(pages)))
-    ticks = AgentTicks(1)
-    assert ticks.longest_ms is None
-    seen: list[float | None] = []
-    for _ in looks[1:]:
-        ticks.scrape()
-        seen.append(ticks.longest_ms)
-    assert seen == pytest.approx([20.0, 20.0, 40.0, 40.0])
+def test_the_decision_time_is_the_agents_own() -> None:
+    """The step that published the group's target is found in the agent's log, whatever else is."""
+    told = {"event": "decision", "verdict": "publish", "group": GROUP, "step_ms": 21.5}
+    log = [
+        "%4|rdkafka",
+        json.dumps({"event": "claimed"}),
+        json.dumps(told | {"group": "other", "revision": 2}),
+        json.dumps(told | {"revision": 1, "step_ms": 9.0}),
+        json.dumps(told | {"revision": 2}),
+    ]
+
+    assert decision_ms_of(log, 2) == 21.5
+    assert decision_ms_of(log, 3) is None
