@@ -79,9 +79,9 @@ def decision_ms_of(log: Iterable[str], revision: int) -> float | None:
     """Read from the agent's log how long the step took that decided a target of the group."""
     for line in log:
         told = json.loads(line) if line.startswith("{") else {}
-        if (told.get("event"), told.get("group")) == ("decision", GROUP):
-            if told["verdict"] == "publish" and told["revision"] == revision:
-                return float(told["step_ms"])
+        found = [told.get(name) for name in ("event", "group", "verdict", "revision")]
+        if found == ["decision", GROUP, "publish", revision]:
+            return float(told["step_ms"])
     return None
 
 

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from deploy.local.demo.report import Window, judge, table
 from deploy.local.demo.run import decision_ms_of
 from deploy.local.demo.stage import GROUP
