@@ -185,6 +185,11 @@ class Story:
         """Name the instances whose process runs."""
         return {n for n, instance in self.instances.items() if instance.process.poll() is None}
 
+    def kill(self, name: str) -> None:
+        """End an instance by SIGKILL and see it gone."""
+        self.instances[name].process.kill()
+        self.instances[name].process.wait(20)
+
     def produce(self, topic: str, key: str, value: bytes) -> None:
         """Write one record."""
         producer = Producer({"bootstrap.servers": self.servers})

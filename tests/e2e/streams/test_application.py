@@ -4,11 +4,14 @@ import itertools
 import json
 import signal
 import struct
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+
+from agent import wire
 
 Story = Any
 State = Mapping[str, Any]
@@ -19,6 +22,7 @@ ENFORCE = {
     "reason": "follow the plan",
     "spec": {"mode": "enforce", "cooldown_s": 5},
 }
+PARTITIONS = 8
 RACKS = {"count-1": "r1", "count-2": "r2", "count-3": "r3", "count-4": "r1"}
 
 
@@ -44,18 +48,35 @@ def test_three_instances_share_the_tasks(story: Story) -> None:
 
 @pytest.mark.timeout(240)
 def test_a_fourth_instance_is_given_its_share(story: Story) -> None:
-    """The agent plans once for four; the application goes there by itself, warm copies first."""
+    """The agent plans for four; the application goes there by itself, warm copies first."""
     story.produce("plimsoll.config", "group/counting", json.dumps(ENFORCE).encode())
     story.start("count-4", RACKS["count-4"])
     story.wait("a target for four", 90, lambda: _newest_members(story) == 4)
-    first = story.targets()[-1]
-    target = story.wait("the application is where the target says", 90, lambda: _followed(story))
+    target = story.wait("the application is where the target says", 120, lambda: _followed(story))
     last = story.rounds()[-1]
 
-    assert target == first
     assert (last.said["how"], last.said["plan"]) == ("target", target["plan_id"])
     assert last.said["complete"] == "true"
-    assert {len(share) for share in story.owned().values()} == {2}
+    assert story.owned()["count-4"]
+    assert _cold_moves(story.states()) == []
+    story.keeps_up(30)
+
+
+@pytest.mark.timeout(180)
+def test_a_quiet_application_takes_up_a_new_target(story: Story) -> None:
+    """Nobody joins or leaves when loads become known; the next follow-up brings the new plan."""
+    heavy = next(set(sorted(share)[:2]) for share in story.owned().values() if len(share) > 1)
+    loads = _loads(heavy)
+    story.produce("plimsoll.partition-load", "words#0", wire.encode(loads))
+
+    def apart() -> bool:
+        shares = story.owned().values()
+        return bool(_followed(story)) and all(len(share & heavy) < 2 for share in shares)
+
+    story.wait("the heavy tasks run apart, as the target says", 150, apart)
+    since = [r for r in story.rounds() if r.ms >= loads.ms]
+
+    assert {r.said["processes"] for r in since} == {"4"}
     assert _cold_moves(story.states()) == []
     story.keeps_up(30)
 
@@ -64,7 +85,7 @@ def test_a_fourth_instance_is_given_its_share(story: Story) -> None:
 def test_a_killed_instance_is_replaced(story: Story) -> None:
     """After SIGKILL the others run its tasks from the copies they have."""
     victim = min(story.living() - {story.rounds()[-1].leader})
-    story.instances[victim].process.kill()
+    story.kill(victim)
     story.wait("the others run all tasks", 60, story.all_owned)
     story.keeps_up(60)
 
@@ -94,7 +115,7 @@ def test_garbage_on_the_control_topic_stops_nobody(story: Story) -> None:
     for garbage in texts:
         story.produce("plimsoll.targets", "counting", garbage)
     leader = story.rounds()[-1].leader
-    story.instances[leader].process.kill()
+    story.kill(leader)
     story.wait("the others run all tasks", 60, story.all_owned)
     story.wait("a new leader follows the good target", 60, lambda: _leads_by(story, leader, good))
     story.keeps_up(60)
@@ -118,6 +139,25 @@ def test_every_word_was_counted_exactly_once(story: Story) -> None:
     assert state == story.speaker.produced
     logs = [instance.log.read_text(errors="replace") for instance in story.instances.values()]
     assert not any("state ERROR" in log for log in logs)
+
+
+def _loads(heavy: set[str]) -> wire.PartitionLoad:
+    """Give loads as the pipeline would, with a few tasks that have much more to do."""
+    rates = [50_000.0 if f"0_{p}" in heavy else 5_000.0 for p in range(PARTITIONS)]
+    return wire.PartitionLoad(
+        ms=int(time.time() * 1000),
+        topic="words",
+        window_s=60.0,
+        partition=list(range(PARTITIONS)),
+        bytes_per_s=rates,
+        bytes_per_s_stderr=[rate / 100 for rate in rates],
+        records_per_s=[rate / 10 for rate in rates],
+        records_per_s_stderr=[rate / 1000 for rate in rates],
+        samples=[60] * PARTITIONS,
+        samples_expected=60,
+        confidence=["measured"] * PARTITIONS,
+        reason=[None] * PARTITIONS,
+    )
 
 
 def _stable_ids(state: State) -> dict[str, str]:
