@@ -26,14 +26,11 @@ DIVE_CELLS_MAX = 50_000
 FLOW_CELLS_MAX = 400_000
 """Units x members up to which a flow is tried though greedy is in the band already."""
 
-POLISH_STEPS_MAX = 1_000
-"""Steps of relief that one polish may take: some 300 ms where steps are cheap."""
+POLISH_WORK_MAX = 330
+"""Work (see `Relief`) that one polish may take: some 20 ms where members hold few units."""
 
-POLISH_STEPS_PER_CELL = 3
-"""Steps for each (unit, member) in the smallest groups, where more find nothing new."""
-
-POLISH_STEPS_CELLS = 1e10
-"""The same as steps x (units x members)^2: 25 steps, about 8 ms, at 1000 x 20; 625 at 200 x 20."""
+POLISH_WORK_CELLS = 1_600_000
+"""The same times units x members, as steps cost more in larger groups: 80 at 1000 x 20."""
 
 DIVES_MAX = 24
 """Flows solved while rounding one placement; what is still split goes where most of it is."""
@@ -141,7 +138,7 @@ def _balanced(
     best = greedy
     if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
         best = _best_routed(instance, bound, cap, best)
-    best = polish(best, cap, enough=enough, steps=_polish_steps(instance))
+    best = polish(best, cap, enough=enough, work=_polish_work(instance))
     if score(best, cap)[0] > 0:
         best = _best_effort(instance, bound, cap, best)
     return best
@@ -160,9 +157,9 @@ def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> St
     return best
 
 
-def _polish_steps(instance: Instance) -> int:
+def _polish_work(instance: Instance) -> int:
     cells = max(instance.units * instance.members, 1)
-    return min(POLISH_STEPS_MAX, POLISH_STEPS_PER_CELL * cells, int(POLISH_STEPS_CELLS / cells**2))
+    return min(POLISH_WORK_MAX, POLISH_WORK_CELLS // cells)
 
 
 def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:
@@ -225,7 +222,7 @@ def _best_effort(instance: Instance, bound: float, cap: Ints, state: State) -> S
     level = caps(instance, high)
     best = _best_routed(instance, bound, level, greedy_plan(instance, level))
     enough = _moves_needed(instance, level)
-    best = polish(best, level, enough=enough, steps=_polish_steps(instance))
+    best = polish(best, level, enough=enough, work=_polish_work(instance))
     return min(best, state, State(instance, reached.place), key=lambda s: _effort(s, high))
 
 
@@ -244,21 +241,25 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
     reach = np.maximum(cap, caps(instance, state.utilisation_max()))
     if is_uniform(instance):
         return _by_flow(instance, bound, reach) or state
-    floor = cross_floor(instance, bound, reach) * (1 + CROSS_GAIN_MIN)
-    best = state.copy()
-    uncross(best, reach)
+    found: list[State] = []
+    floor = 0.0
     for places in confined(instance, bound, reach):
-        inside = _balanced(places, bound, reach, greedy_plan(places, reach), thorough=False)
-        found = State(instance, inside.place)
-        restore_band(found, reach)
-        uncross(found, reach)
-        best = min(best, found, key=lambda s: score(s, reach))
-        if score(best, reach)[:2] <= (0, floor):
-            return best
+        inside = State(instance, greedy_plan(places, reach).place)
+        restore_band(inside, reach)
+        uncross(inside, reach)
+        found.append(inside)
+        over, crossing, _ = score(inside, reach)
+        if crossing and not floor:
+            floor = cross_floor(instance, bound, reach) * (1 + CROSS_GAIN_MIN)
+        if not over and crossing <= floor:
+            return inside
+    mended = state.copy()
+    uncross(mended, reach)
+    best = min([mended, *found], key=lambda s: score(s, reach))
     if instance.units * instance.members <= DIVE_CELLS_MAX:
         best = _best_routed(instance, bound, reach, best)
         uncross(best, reach)
         best = polish(
-            best, reach, enough=0, enough_cross=int(floor), steps=_polish_steps(instance) // 4
+            best, reach, enough=0, enough_cross=int(floor), work=_polish_work(instance) // 4
         )
     return best

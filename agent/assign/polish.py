@@ -15,9 +15,12 @@ from agent.assign.state import State
 SEQUENCE = 20_261_121
 """Start of the fixed sequence of trials; any number does, changing it changes plans."""
 
+TRIAL_WORK = 2
+"""Work of one trial beside its relief, in the units of `Relief.work`."""
 
-def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, steps: int) -> State:
-    """Search for fewer moves, and less across racks, until enough is reached or steps are used.
+
+def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work: int) -> State:
+    """Search for fewer moves, and less across racks, until enough or out of work.
 
     With racks it is enough that the load across racks is down to `enough_cross`.
     """
@@ -26,7 +29,7 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, steps
     best, best_score = state, score(state, cap)
     sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
     trial = 0
-    while steps > 0:
+    while work > 0:
         trial += 1
         over, cross, moves = best_score
         if not over and (cross <= enough_cross if racks else moves <= enough):
@@ -35,9 +38,9 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, steps
         frozen = _disturb(candidate, cap, sequence)
         if frozen is None:
             break
-        relief = Relief(candidate, cap, tight=trial % 3 != 1, frozen=frozen)
+        relief = Relief(candidate, cap, tight=trial % 3 != 1, frozen=frozen, work_max=work)
         relief.run()
-        steps -= relief.steps + 1
+        work -= relief.work + TRIAL_WORK
         return_home(candidate, cap)
         found = score(candidate, cap)
         if found <= best_score:

@@ -1,9 +1,9 @@
 """Fewer bytes across racks: confine units to racks by flow, then mend what rounding left.
 
 `confined` decides by one minimum-cost flow over pools (members alike in rack and subscription)
-which pool serves each unit, and gives the instance with each unit confined to its pool: what is
-left is balance inside pools, which crosses nothing. `uncross` is the local mend: a unit that
-crosses goes to a member beside a replica, alone or in exchange for another.
+which rack serves each unit, and gives the instance with each unit confined to that rack: what is
+left is balance inside racks, which makes nothing more cross. `uncross` is the local mend: a unit
+that crosses goes to a member beside a replica, alone or in exchange for another.
 """
 
 from collections.abc import Iterator
@@ -47,9 +47,11 @@ def alike(instance: Instance) -> Ints:
 
 def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
     """Give the least weight that crosses racks if units could be split."""
-    free = replace(instance, toll=np.zeros(instance.units, dtype=np.int64))
+    homeless = np.full(instance.units, NOBODY, dtype=np.int64)
+    free = replace(instance, home=homeless, toll=np.zeros(instance.units, dtype=np.int64))
     share = np.floor(instance.capacity * bound).astype(np.int64)
-    network = build_network(free, cap, share, alike(instance), kinds_max=KINDS_MAX)
+    # One kind for each class and profile is enough: nobody asks which units they are.
+    network = build_network(free, cap, share, alike(instance), classes_only=True)
     routes = solve_network(network)
     if routes is None:
         return 0.0
@@ -57,10 +59,13 @@ def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
 
 
 def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
-    """Give the instance confined to the pools of optimal flows, with full and with eased caps."""
+    """Give the instance confined to the racks of optimal flows, with full and with eased caps."""
     pool_of = alike(instance)
-    pools = int(pool_of.max()) + 1
-    in_pool = np.arange(pools)[:, None] == pool_of[None, :]
+    rack_of_pool = np.zeros(int(pool_of.max()) + 1, dtype=np.int64)
+    rack_of_pool[pool_of] = instance.member_rack
+    racks = instance.cross_share.shape[1]
+    in_rack = np.arange(racks)[:, None] == instance.member_rack[None, :]
+    inside = np.concatenate([in_rack, np.ones((1, instance.members), dtype=np.bool_)])
     share = np.floor(instance.capacity * bound).astype(np.int64)
     floor = np.ceil(instance.capacity * bound * 1.002).astype(np.int64)
     typical = int(np.median(instance.weight))
@@ -70,12 +75,12 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
         pool = pools_by_flow(instance, network, dives=0)
         if pool is None:
             continue
-        # Classes in the confined instance: (class, pool), or the whole class for idle units.
-        key = instance.allowed_class * (pools + 1) + np.where(pool == NOBODY, pools, pool)
+        # Classes in the confined instance: (class, rack), or the whole class for idle units.
+        key = instance.allowed_class * (racks + 1) + np.where(
+            pool == NOBODY, racks, rack_of_pool[pool]
+        )
         keys_used, allowed_class = np.unique(key, return_inverse=True)
-        klass, of_pool = keys_used // (pools + 1), keys_used % (pools + 1)
-        anywhere = np.concatenate([in_pool, np.ones((1, instance.members), dtype=np.bool_)])
-        may = instance.may[klass] & anywhere[of_pool]
+        may = instance.may[keys_used // (racks + 1)] & inside[keys_used % (racks + 1)]
         home = instance.home.copy()
         owned = np.flatnonzero(home >= 0)
         home[owned[~may[allowed_class[owned], home[owned]]]] = NOBODY

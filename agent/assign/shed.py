@@ -27,6 +27,12 @@ SCAN_MAX = 50_000
 CROSS_MOVES = 50.0
 """Moves that one mean load across racks is worth while relieving."""
 
+PAIR_WORK = 3
+"""Work of weighing pairs, in looks at single units; one is some 60 microseconds."""
+
+WORK_MAX = 10**12
+"""No bound: descents end by themselves."""
+
 PAIR_CELLS_MAX = 40_000_000
 """(unit, member) cells that pair steps of one run may search: about two seconds."""
 
@@ -41,10 +47,19 @@ class _Step:
 
 
 class Relief:
-    """Relieves the members of one state; `tight` sends units where they leave the least room."""
+    """Relieves the members of one state; `tight` sends units where they leave the least room.
+
+    `work` counts what was looked at: 1 for a single unit, PAIR_WORK for pairs.
+    """
 
     def __init__(
-        self, state: State, cap: Ints, *, tight: bool = False, frozen: Flags | None = None
+        self,
+        state: State,
+        cap: Ints,
+        *,
+        tight: bool = False,
+        frozen: Flags | None = None,
+        work_max: int = WORK_MAX,
     ) -> None:
         instance = state.instance
         self._state, self._cap, self._tight = state, cap, tight
@@ -59,7 +74,9 @@ class Relief:
         self._cross_price = CROSS_MOVES / max(mean, 1.0)
         self._cells_left = PAIR_CELLS_MAX
         self._held = _Held(state)
-        self.steps = 0
+        # Distinct weights and the rank of each unit; made where a pair is first sought.
+        self._ladder = self._rank = instance.weight[:0]
+        self.work, self._work_max = 0, work_max
 
     def run(self) -> bool:
         """Relieve until no member is over; False when some are left that nothing helps."""
@@ -67,21 +84,22 @@ class Relief:
         if not len(cap):
             return True
         stuck = np.zeros(len(cap), dtype=np.bool_)
-        while True:
+        while self.work <= self._work_max:
             excess = np.where(stuck, 0, state.weight_on - cap)
             source = int(excess.argmax())
             if excess[source] <= 0:
                 return not stuck.any()
             step = self._best_step(source, int(excess[source]))
-            self.steps += 1
             if step is None:
                 stuck[source] = True
                 continue
             for unit, target in zip(step.units, step.targets, strict=True):
                 state.put(unit, target)
                 self._held.arrived(unit, target)
+        return False
 
     def _best_step(self, source: int, excess: int) -> _Step | None:
+        self.work += 1
         units = self._held.by(source)
         units = units[self._movable[units]]
         if not len(units):
@@ -96,6 +114,7 @@ class Relief:
         self._cells_left -= len(units) * len(room)
         if self._cells_left < 0:
             return single
+        self.work += PAIR_WORK
         pair = self._pair(units, source, excess, room)
         if single is None or (pair is not None and pair.worth > single.worth * (1 + 1e-9)):
             return pair
@@ -164,77 +183,114 @@ class Relief:
 
     def _pair(self, units: Ints, source: int, excess: int, room: Ints) -> _Step | None:
         """Exchange a unit for a lighter one, or let another make room for it."""
-        state, place = self._state, self._state.place
-        others = np.flatnonzero((place != source) & (place >= 0) & self._movable)
+        place = self._state.place
+        others, key = self._ranked(np.flatnonzero((place != source) & (place >= 0) & self._movable))
         settled = place[others] == self._home[others]
         back = self._may[self._class[others], source]
         onward, has_room = self._roomiest(others, source, room)
+        at_source = np.full(len(others), source)
+        back_price, onward_price = self._price(others, at_source), self._price(others, onward)
+        wanted = self._wanted(units, source, excess, room)
         best: _Step | None = None
         for group in (~settled, settled):
-            comes = _Sorted(state, others[group & back])
-            goes = _Sorted(state, others[group & has_room])
-            for step in (
-                self._exchange(units, source, excess, room, comes),
-                self._make_room(units, source, excess, room, goes, onward[group & has_room]),
-            ):
+            comes = self._partners(others, key, at_source, back_price, group & back)
+            goes = self._partners(others, key, onward, onward_price, group & has_room)
+            for step in (self._exchange(wanted, comes), self._make_room(wanted, goes)):
                 if step is not None and (best is None or step.worth > best.worth * (1 + 1e-9)):
                     best = step
         return best
 
-    def _exchange(
-        self, units: Ints, source: int, excess: int, room: Ints, comes: "_Sorted"
-    ) -> _Step | None:
-        weight = self._weight[units][:, None]
-        may_go = self._may[self._class[units]]
-        members = np.arange(len(room))[None, :]
-        # The heaviest partner that still leaves full relief; else the lightest that fits.
-        partner = comes.at_most(weight - excess, members)
-        full = (partner >= 0) & (comes.weight_at(partner) >= weight - room[None, :])
-        partner = np.where(full, partner, comes.at_least(weight - room[None, :], members))
-        back_weight = comes.weight_at(partner)
-        relief = np.where((partner >= 0) & may_go, np.minimum(weight - back_weight, excess), 0)
-        relief[:, source] = 0
-        other = comes.unit_at(partner)
-        price = self._price(units[:, None], members)
-        price += self._price(other, np.full(other.shape, source))
-        found = _best_cell(relief, price, weight - back_weight)
-        if found is None:
-            return None
-        worth, i, j = found
-        return _Step(worth, (int(units[i]), int(other[i, j])), (j, source))
+    def _ranked(self, others: Ints) -> tuple[Ints, Ints]:
+        """Sort units by (holder, weight); give them and their keys."""
+        if not len(self._ladder):
+            self._ladder, rank = np.unique(self._weight, return_inverse=True)
+            self._rank = rank.reshape(-1)
+        key = self._state.place[others] * (len(self._ladder) + 1) + self._rank[others]
+        order = np.argsort(key, kind="stable")
+        return others[order], key[order]
 
-    def _make_room(
-        self, units: Ints, source: int, excess: int, room: Ints, goes: "_Sorted", onward: Ints
-    ) -> _Step | None:
-        weight = self._weight[units][:, None]
-        may_go = self._may[self._class[units]]
-        members = np.arange(len(room))[None, :]
-        partner = goes.at_least(weight - room[None, :], members)
-        relief = np.where((partner >= 0) & may_go, np.minimum(weight, excess), 0)
-        relief[:, source] = 0
-        other = goes.unit_at(partner)
-        next_member = goes.along(onward, partner)
-        price = self._price(units[:, None], members) + self._price(other, next_member)
-        found = _best_cell(relief, price, weight + goes.weight_at(partner))
-        if found is None:
+    def _partners(
+        self, others: Ints, key: Ints, target: Ints, price: Floats, chosen: Flags
+    ) -> "_Partners | None":
+        """Pick some of the ranked units, where any are, and put a sentinel at either end."""
+        picked = np.flatnonzero(chosen)
+        if not len(picked):
             return None
-        worth, i, j = found
-        return _Step(worth, (int(other[i, j]), int(units[i])), (int(next_member[i, j]), j))
+        at = np.zeros(len(picked) + 2, dtype=np.int64)
+        at[1:-1] = picked
+        ranked = key[at]
+        ranked[0], ranked[-1] = -1, np.iinfo(np.int64).max
+        return _Partners(others[at], self._weight[others[at]], ranked, target[at], price[at])
+
+    def _wanted(self, units: Ints, source: int, excess: int, room: Ints) -> "_Wanted":
+        """Lay out what all partners of `units` are sought by, once for a step."""
+        weight = self._weight[units][:, None]
+        members = np.arange(len(room))[None, :]
+        least = weight - room[None, :]
+        may_go = self._may[self._class[units]]
+        may_go[:, source] = False
+        width = len(self._ladder) + 1
+        return _Wanted(
+            source=source,
+            excess=excess,
+            units=units,
+            weight=weight,
+            may_go=may_go,
+            price=self._price(units[:, None], members),
+            least=least,
+            base=members * width,
+            width=width,
+            least_key=members * width + np.searchsorted(self._ladder, least, side="left"),
+            full_key=members * width + np.searchsorted(self._ladder, weight - excess, side="right"),
+        )
+
+    def _exchange(self, wanted: "_Wanted", comes: "_Partners | None") -> _Step | None:
+        if comes is None:
+            return None
+        # The heaviest partner that still leaves full relief; else the lightest that fits.
+        heaviest, full = comes.below(wanted.full_key, wanted.base)
+        full &= comes.weight[heaviest] >= wanted.least
+        lightest, found = comes.from_on(wanted.least_key, wanted.base + wanted.width)
+        partner = np.where(full, heaviest, lightest)
+        shift = wanted.weight - comes.weight[partner]
+        relief = np.where((full | found) & wanted.may_go, np.minimum(shift, wanted.excess), 0)
+        best = _best_cell(relief, wanted.price + comes.price[partner], shift)
+        if best is None:
+            return None
+        worth, i, j = best
+        other = partner[i, j]
+        units = (int(wanted.units[i]), int(comes.unit[other]))
+        return _Step(worth, units, (j, int(comes.target[other])))
+
+    def _make_room(self, wanted: "_Wanted", goes: "_Partners | None") -> _Step | None:
+        if goes is None:
+            return None
+        partner, found = goes.from_on(wanted.least_key, wanted.base + wanted.width)
+        relief = np.where(found & wanted.may_go, np.minimum(wanted.weight, wanted.excess), 0)
+        price = wanted.price + goes.price[partner]
+        best = _best_cell(relief, price, wanted.weight + goes.weight[partner])
+        if best is None:
+            return None
+        worth, i, j = best
+        other = partner[i, j]
+        units = (int(goes.unit[other]), int(wanted.units[i]))
+        return _Step(worth, units, (int(goes.target[other]), j))
 
     def _roomiest(self, others: Ints, source: int, room: Ints) -> tuple[Ints, Flags]:
         """Give, for each unit, the roomiest member it may go on to, and whether it fits there."""
         at = self._state.place[others]
         masked = np.where(self._may, room[None, :], -1)
         masked[:, source] = -1
-        first = masked.argmax(axis=1)
         rows = np.arange(len(masked))
-        second_best = masked.copy()
-        second_best[rows, first] = -1
-        second = second_best.argmax(axis=1)
+        first = masked.argmax(axis=1)
+        first_room = masked[rows, first]
+        masked[rows, first] = -1
+        second = masked.argmax(axis=1)
         klass = self._class[others]
-        onward = np.where(first[klass] == at, second[klass], first[klass])
-        fits = (masked[klass, onward] >= self._weight[others]) & (onward != at)
-        return onward, np.asarray(fits)
+        is_first = first[klass] != at
+        onward = np.where(is_first, first[klass], second[klass])
+        left = np.where(is_first, first_room[klass], masked[rows, second][klass])
+        return onward, np.asarray((left >= self._weight[others]) & (onward != at))
 
 
 class _Held:
@@ -261,57 +317,42 @@ class _Held:
         return np.asarray(units[self._state.place[units] == member])
 
 
-class _Sorted:
-    """Some units sorted by (holder, weight), searched for the nearest weight on each member."""
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What partners are sought by, for the units of one overfull member: [units, members]."""
 
-    def __init__(self, state: State, units: Ints) -> None:
-        instance = state.instance
-        order = np.lexsort((units, instance.weight[units], state.place[units]))
-        self._order = order
-        self._units = units[order]
-        self._weights = instance.weight[self._units]
-        self._ladder = np.unique(self._weights)
-        width = len(self._ladder) + 1
-        self._width = width
-        self._member = state.place[self._units]
-        self._key = self._member * width + np.searchsorted(self._ladder, self._weights)
+    source: int
+    excess: int
+    units: Ints  # [units]
+    weight: Ints  # [units, 1]
+    may_go: Flags
+    price: Floats  # of the unit going to the member
+    least: Ints  # weight that a partner must have for the unit to fit
+    base: Ints  # [1, members] lowest key on the member
+    width: int  # keys of one member
+    least_key: Ints
+    full_key: Ints  # lowest key of partners too heavy for full relief
 
-    def at_most(self, weight: Ints, member: Ints) -> Ints:
-        """Give the position of the heaviest unit of `member` up to `weight`, or -1."""
-        rung = np.searchsorted(self._ladder, weight, side="right")
-        found = np.searchsorted(self._key, member * self._width + rung, side="left") - 1
-        return self._on(found, member)
 
-    def at_least(self, weight: Ints, member: Ints) -> Ints:
-        """Give the position of the lightest unit of `member` from `weight` up, or -1."""
-        rung = np.searchsorted(self._ladder, weight, side="left")
-        found = np.searchsorted(self._key, member * self._width + rung, side="left")
-        return self._on(found, member)
+@dataclass(frozen=True, slots=True)
+class _Partners:
+    """Units sorted by key, which is (holder, rank of weight); first and last are sentinels."""
 
-    def _on(self, found: Ints, member: Ints) -> Ints:
-        if not len(self._units):
-            return np.full(np.broadcast_shapes(found.shape, member.shape), -1)
-        inside = (found >= 0) & (found < len(self._units))
-        at = self._member[np.where(inside, found, 0)]
-        return np.where(inside & (at == member), found, -1)
+    unit: Ints
+    weight: Ints
+    key: Ints
+    target: Ints  # where each one goes
+    price: Floats  # of going there
 
-    def weight_at(self, position: Ints) -> Ints:
-        """Give the weight at a position; 0 where there is none."""
-        if not len(self._units):
-            return np.zeros(position.shape, dtype=np.int64)
-        return np.where(position >= 0, self._weights[position], 0)
+    def below(self, key: Ints, base: Ints) -> tuple[Ints, Flags]:
+        """Give the position of the last unit with a lower key, and whether the member holds it."""
+        found = np.searchsorted(self.key, key, side="left") - 1
+        return found, np.asarray(self.key[found] >= base)
 
-    def unit_at(self, position: Ints) -> Ints:
-        """Give the unit at a position; any where there is none."""
-        if not len(self._units):
-            return np.zeros(position.shape, dtype=np.int64)
-        return np.asarray(self._units[position])
-
-    def along(self, column: Ints, position: Ints) -> Ints:
-        """Read at positions a column that stands beside the units as they were given."""
-        if not len(self._units):
-            return np.zeros(position.shape, dtype=np.int64)
-        return np.asarray(column[self._order][position])
+    def from_on(self, key: Ints, end: Ints) -> tuple[Ints, Flags]:
+        """Give the position of the first unit with such a key or a higher, and the same."""
+        found = np.searchsorted(self.key, key, side="left")
+        return found, np.asarray(self.key[found] < end)
 
 
 def _worth(relief: Ints, price: Floats) -> Floats:
