@@ -20,15 +20,19 @@ from agent import wire
 from agent.clients import Cluster
 from agent.collector.bounds import CLIENT_ID, REQUEST_TIMEOUT_S
 from agent.collector.clock import SteadyClock, ticks
-from agent.collector.membership import Group, classic_group, consumer_group, same, snapshot
+from agent.collector.membership import (
+    OWN_GROUPS,
+    Group,
+    classic_group,
+    consumer_group,
+    same,
+    snapshot,
+)
 from agent.collector.topology import Topology, describe
 from agent.errors import TheirFault
 
 TOPOLOGY_AGE_MS_MAX: Final = 5_000
 """Leaders and racks in a snapshot may be this old; a new topic is looked up at once."""
-
-OWN_GROUPS: Final = "plimsoll-"
-"""Prefix of the agent's own groups, which nobody wants to see levelled."""
 
 READ_TIMEOUT_S: Final = 10.0
 SCHEMAS: Final = "agent.collector.schemas"
@@ -80,10 +84,13 @@ class GroupWatcher:
         admin = self._admin()
         found, complete = self._describe(admin)
         wanted = {group.name: group for group in found if group.wanted(self._include)}
+        # While it rebalances a group has no assignor to tell a Streams application by: only groups
+        # that were seen to be none are then spoken of.
+        spoken_of = self._said.keys() | self._known
         shown = {
             name: group
             for name, group in wanted.items()
-            if group.members or name in self._said or name in self._known
+            if name in spoken_of or (group.members and group.assignor)
         }
         self._refresh(admin, {topic for group in shown.values() for topic in group.topics})
         now_ms = self._clock.now_ms()
@@ -131,7 +138,7 @@ def _groups_of(admin: KafkaAdminClient, broker: int) -> list[Group]:
     listed = admin.list_groups(broker_ids=[broker])
     by_type: dict[str, list[str]] = {}
     for group in listed:
-        if group["group_id"].startswith(OWN_GROUPS):
+        if OWN_GROUPS.fullmatch(group["group_id"]):
             continue
         by_type.setdefault(group.get("group_type", "classic").lower(), []).append(group["group_id"])
     found = []
