@@ -10,8 +10,9 @@ Kafka's own.
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from agent.streams import hashing
+from agent.streams import hashing, kafka_sticky
 from agent.streams import task_assignment_utils as utils
 from agent.streams.kip924 import (
     ApplicationState,
@@ -34,6 +35,18 @@ class StickyTaskAssignor:
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         """Assign all tasks."""
+        ours = self._ours(application_state)
+        if application_state.assignment_configs.rack_aware_assignment_strategy == "none":
+            return ours.assignment
+        yardstick = self._undercut(application_state)
+        if _merit(ours, self._params(application_state)).no_worse(
+            _merit(yardstick, self._params(application_state))
+        ):
+            return ours.assignment
+        return yardstick.assignment
+
+    def _ours(self, application_state: ApplicationState) -> "_Work":
+        """Charge against previous owners, protect tags, level what racks have made uneven."""
         work = _Work(application_state)
         work.place_actives()
         self._optimise_actives(application_state, work)
@@ -44,7 +57,23 @@ class StickyTaskAssignor:
             utils.optimize_rack_aware_standby_tasks(
                 self._params(application_state), work.assignments
             )
-        return TaskAssignment([work.assignments[process] for process in work.processes])
+        return work
+
+    def _undercut(self, application_state: ApplicationState) -> "_Work":
+        """Place as Kafka does up to its last step, and do that one at the optimum.
+
+        Kafka moves standbys between pairs of processes, and its predicate protects no tags: one
+        flow over the same counts costs no more.
+        """
+        work = _Work(application_state)
+        work.place_actives()
+        kafka_sticky.optimise_actives(application_state, work.assignments, work.hash_order)
+        if application_state.assignment_configs.num_standby_replicas > 0:
+            work.place_standbys()
+            utils.optimize_rack_aware_standby_tasks(
+                self._params(application_state).without_tags(), work.assignments
+            )
+        return work
 
     def _optimise_actives(self, application_state: ApplicationState, work: "_Work") -> None:
         utils.optimize_rack_aware_active_tasks(
@@ -69,6 +98,31 @@ class StickyTaskAssignor:
         return params
 
 
+@dataclass(frozen=True, slots=True)
+class _Merit:
+    """What two plans are compared by; less is better throughout."""
+
+    cost: int
+    load_max: float
+    load_spread: float
+
+    def no_worse(self, other: "_Merit") -> bool:
+        return (
+            self.cost <= other.cost
+            and self.load_max <= other.load_max
+            and self.load_spread <= other.load_spread
+        )
+
+
+def _merit(work: "_Work", params: RackAwareOptimizationParams) -> _Merit:
+    loads = [
+        len(work.assignments[process].tasks) / threads
+        for process, threads in zip(work.processes, work.threads, strict=True)
+    ]
+    cost = kafka_sticky.cost(work.states, work.infos, work.assignments, params.costs)
+    return _Merit(cost, max(loads), max(loads) - min(loads))
+
+
 class _Work:
     """An assignment in the making, in dense integers."""
 
@@ -83,12 +137,18 @@ class _Work:
         self.task_hash = [hashing.task_hash(str(task)) for task in self.tasks]
         self.hash = [hashing.process_hash(str(process)) for process in self.processes]
         self.order = order = self._walk(range(len(self.processes)))
+        self.hash_order = [self.processes[c] for c in order]
         self.rank = [order.index(c) for c in range(len(order))]
         """Per process its place in Kafka's hash set: ties go to the first."""
         self.threads = [self.states[p].num_processing_threads for p in self.processes]
         self.count = [0] * len(self.processes)
+        self.owner: dict[int, int] = {}
         self.met = [0] * len(self.processes)
         """Per process its tasks, as bits."""
+        self.met_before: dict[int, int] = {}
+        """Per task those it was beside before racks were optimised, as bits: Kafka forgets none."""
+        self.joined = [0] * len(self.processes)
+        """Per process the standbys placed there, as bits."""
         self.previous_active: dict[int, int] = {}
         self.previous_standby: dict[int, list[int]] = {}
         number = {task: i for i, task in enumerate(self.tasks)}
@@ -101,12 +161,21 @@ class _Work:
         self.queue: list[tuple[float, int, int]] = []
         """Heap of (load, rank, process); entries whose load is out of date are dropped."""
 
+    @property
+    def assignment(self) -> TaskAssignment:
+        """The assignment of all processes."""
+        return TaskAssignment([self.assignments[process] for process in self.processes])
+
     def load(self, client: int) -> float:
         return self.count[client] / self.threads[client]
 
     def place(self, task: int, client: int, kind: TaskType) -> None:
         self.assignments[self.processes[client]].assign_task(AssignedTask(self.tasks[task], kind))
         self.met[client] |= 1 << task
+        if kind is TaskType.STANDBY:
+            self.joined[client] |= 1 << task
+        else:
+            self.owner[task] = client
         self.count[client] += 1
         heapq.heappush(self.queue, (self.load(client), self.rank[client], client))
 
@@ -137,6 +206,7 @@ class _Work:
     def place_standbys(self) -> None:
         """Place all standbys of one task before those of the next."""
         number = {task: i for i, task in enumerate(self.tasks)}
+        self.met_before = {task: self.met[client] for task, client in self.owner.items()}
         owner: dict[int, int] = {}
         for client, process in enumerate(self.processes):
             mine = [number[task] for task in self.assignments[process].tasks]
@@ -205,24 +275,26 @@ class _Work:
         holding = self.previous_standby.get(task, ())
         standbys = [c for c in self._walk(holding, copied=True) if c not in holders]
         if standbys:
-            former = self._lightest(standbys, holders)
+            former = self._lightest(task, standbys, holders)
             if not self._should_level(former):
                 return former
-        return self._least_loaded(holders)
+        return self._least_loaded(task, holders)
 
     def _walk(self, clients: Iterable[int], *, copied: bool = False) -> list[int]:
         return hashing.walk(((self.hash[c], c) for c in clients), copied=copied)
 
-    def _known(self, holders: Sequence[int]) -> int:
-        """Give the tasks that a copy beside these holders has met, as bits."""
-        known = 0
-        for holder in holders:
+    def _known(self, task: int, holders: Sequence[int]) -> int:
+        """Give the tasks that this one has met, as bits; its holders are active, then standbys."""
+        if not holders:
+            return 0
+        known = self.met_before[task] | self.joined[holders[0]]
+        for holder in holders[1:]:
             known |= self.met[holder]
         return known
 
-    def _lightest(self, clients: Sequence[int], holders: Sequence[int]) -> int:
+    def _lightest(self, task: int, clients: Sequence[int], holders: Sequence[int]) -> int:
         """Find the first least loaded of some processes, if possible with a new neighbour."""
-        known = self._known(holders)
+        known = self._known(task, holders)
         meeting = [c for c in clients if self.met[c] == 0 or self.met[c] & ~known]
         return min(meeting or clients, key=self.load)
 
@@ -236,14 +308,14 @@ class _Work:
             heapq.heappop(self.queue)
         return self.queue[0][0]
 
-    def _least_loaded(self, holders: Sequence[int]) -> int | None:
+    def _least_loaded(self, task: int, holders: Sequence[int]) -> int | None:
         """Find the least loaded process where a copy meets a new neighbour, else any."""
         everyone = len(self.processes)
         if hashing.buckets(everyone - len(holders)) != hashing.buckets(everyone):
             # The smaller set of candidates has fewer buckets, and so an order of its own.
             others = self._walk(c for c in self.order if c not in holders)
-            return self._lightest(others, holders) if others else None
-        known = self._known(holders)
+            return self._lightest(task, others, holders) if others else None
+        known = self._known(task, holders)
         passed: list[tuple[float, int, int]] = []
         any_of_them: int | None = None
         found: int | None = None

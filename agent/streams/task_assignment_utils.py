@@ -47,6 +47,8 @@ class RackAwareOptimizationParams:
     against_previous: bool = False
     """Whether the non-overlap cost is due for what is new to a process, rather than for what
     differs from the assignment handed in: an extension of the KIP."""
+    protect_tags: bool = True
+    """Whether moving a standby may not lessen how far tags spread its task."""
 
     @classmethod
     def of(cls, application_state: ApplicationState) -> "RackAwareOptimizationParams":
@@ -78,6 +80,10 @@ class RackAwareOptimizationParams:
     def with_non_overlap_against_previous(self) -> "RackAwareOptimizationParams":
         """Charge the non-overlap cost against previous processes: real stickiness."""
         return replace(self, against_previous=True)
+
+    def without_tags(self) -> "RackAwareOptimizationParams":
+        """Let standbys move whatever their tags, as Kafka does."""
+        return replace(self, protect_tags=False)
 
     @property
     def costs(self) -> tuple[int, int] | None:
@@ -155,7 +161,7 @@ def optimize_rack_aware_standby_tasks(
     tasks = board.indexes(params.selected(assignments, TaskType.STANDBY))
     if not tasks or costs is None or not _enabled(problem, changelogs=True):
         return
-    if problem.config.rack_aware_assignment_tags:
+    if problem.config.rack_aware_assignment_tags and params.protect_tags:
         swap.optimise(problem, ledger, costs)
     else:
         homes = [problem.held[t] for t in tasks] if params.against_previous else None
