@@ -24,6 +24,7 @@ from agent.assign.model import (
     total_by,
 )
 from agent.errors import OurFault, TheirFault
+from cost.racks import crossing_share
 
 WEIGHT_SUM_BITS = 60
 WEIGHT_BITS_MAX = 44
@@ -241,12 +242,8 @@ def _tolls(problem: GroupProblem, weight: Ints, pieces: Ints) -> Ints:
 def _profiles(problem: GroupProblem, unit: Ints, rows: Ints, units: int) -> tuple[Ints, Floats]:
     """Give the share of each unit's load that crosses racks, by the rack of its owner."""
     racks = len(problem.racks)
-    by_set = np.zeros((len(problem.rack_sets), racks + 1))
-    if problem.options.rack_aware:
-        for i, names in enumerate(problem.rack_sets):
-            if names:
-                by_set[i, :racks] = 1.0
-                by_set[i, list(names)] = 0.0
+    aware = problem.options.rack_aware
+    by_set = crossing_share([names if aware else () for names in problem.rack_sets], racks)
     if units == len(rows):
         profile = np.zeros(units, dtype=np.int64)
         profile[unit] = problem.rack_set[rows]

@@ -23,10 +23,13 @@ from agent.assign.state import State
 DIVE_CELLS_MAX = 50_000
 """Units x members up to which rounding dives: about 1 ms for each of its flows."""
 
+RACK_CELLS_MAX = 8_000
+"""Units x members up to which a plan over its least cross-rack load is routed and polished."""
+
 FLOW_CELLS_MAX = 400_000
 """Units x members up to which a flow is tried though greedy is in the band already."""
 
-POLISH_WORK_MAX = 330
+POLISH_WORK_MAX = 400
 """Work (see `Relief`) that one polish may take: some 20 ms where members hold few units."""
 
 POLISH_WORK_CELLS = 1_600_000
@@ -38,8 +41,9 @@ DIVES_MAX = 24
 DIVE_CELLS = 60_000
 """Flows x units x members of one dive: 3 flows, about 4 ms, at 1000 x 20; all at 200 x 20."""
 
-CROSS_GAIN_MIN = 1e-3
-"""Share of the cross-rack load that a new plan must save, or the old one stays."""
+CROSS_GAIN_MIN = 5e-3
+"""Share of the cross-rack load that a new plan must save, or the old one stays; and near enough
+to the least."""
 
 SETTLE_ROUNDS_MAX = 4
 """Plans made from their own answer until nothing moves; two do in practice."""
@@ -256,7 +260,7 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
     mended = state.copy()
     uncross(mended, reach)
     best = min([mended, *found], key=lambda s: score(s, reach))
-    if instance.units * instance.members <= DIVE_CELLS_MAX:
+    if instance.units * instance.members <= RACK_CELLS_MAX:
         best = _best_routed(instance, bound, reach, best)
         uncross(best, reach)
         best = polish(

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from agent import assign
-from agent.assign import GroupPlan, GroupProblem, Member, Partitions
+from agent.assign import GroupProblem, Member, Partitions
 from agent.assign.certificate import check_valid
 from agent.assign.model import GONE, Flags
 from agent.errors import TheirFault
@@ -360,31 +361,40 @@ def _in_a_fresh_process(document: object, hash_seed: str) -> bytes:
 
 
 def times(seed: int) -> Iterator[Row]:
-    """Check times and memory, warm, certificate included, against a calibration loop."""
+    """Check times and memory, warm, certificate included, against a calibration loop.
+
+    Times are of CPU, the best of some runs: the solver has one thread, and neighbours do not count.
+    """
     unit_ms = _calibration_ms()
     yield Row("calibration loop (a million integer additions)", f"{unit_ms:.0f} ms", holds=True)
     per_partition: dict[int, float] = {}
     for shape, limit_ms in (
         (Shape(1_000, 20, 10), 20.0),
         (Shape(1_000, 20, 10, event="join"), 20.0),
+        (Shape(1_000, 20, 10, "zipf"), 20.0),
+        (Shape(1_000, 20, 10, "zipf", "random", event="join"), 20.0),
+        (Shape(1_000, 20, 10, event="join", racks=3), 20.0),
+        (Shape(1_000, 20, 10, "lognormal", "random", "count", "join", racks=3), 20.0),
+        (Shape(160, 12, 10, "zipf"), 50.0),
         (Shape(10_000, 1_000, 100, "lognormal", "buckets", "count", "join"), 300.0),
         (Shape(10_000, 1_000, 100, "lognormal", "random", "count", "join"), 300.0),
+        (Shape(10_000, 1_000, 100, "lognormal", "random", "count", "join", racks=3), 300.0),
         (Shape(10_000, 100, 50), 1_000.0),
         (Shape(100_000, 1_000, 100), 1_000.0),
+        (Shape(100_000, 1_000, 100, racks=3), 1_000.0),
         (Shape(1_000_000, 10_000, 1_000), 30_000.0),
+        (Shape(1_000_000, 10_000, 1_000, racks=3), 30_000.0),
     ):
         problem = make(shape, seed)
         repeats = 5 if shape.partitions <= 10_000 else 2
-        best = min((assign.solve(problem) for _ in range(repeats)), key=_total_ms)
-        total = _total_ms(best)
-        started = time.perf_counter()
-        lpt(problem)
-        peer_ms = (time.perf_counter() - started) * 1e3
-        if shape.subscriptions == "all" and shape.event == "none":
+        total = min(_cpu_ms(partial(assign.solve, problem)) for _ in range(repeats))
+        peer_ms = _cpu_ms(partial(lpt, problem))
+        if shape.subscriptions == "all" and shape.event == "none" and not shape.racks:
             per_partition[shape.partitions] = total / shape.partitions
         yield Row(
             f"time {shape.name()}",
-            f"{total:.1f} ms = {total / unit_ms:.2f} calibrations, {total / peer_ms:.2f} x LPT",
+            f"{total:.1f} ms of CPU = {total / unit_ms:.2f} calibrations, "
+            f"{total / peer_ms:.2f} x LPT",
             total <= limit_ms,
         )
     growth = per_partition[1_000_000] / per_partition[10_000]
@@ -393,16 +403,14 @@ def times(seed: int) -> Iterator[Row]:
     yield Row("peak memory of this process", f"{peak_gib:.2f} GiB", peak_gib < 2)
 
 
-def _total_ms(plan: GroupPlan) -> float:
-    return plan.elapsed_ms["total"]
+def _cpu_ms(run: Callable[[], object]) -> float:
+    started = time.process_time()
+    run()
+    return (time.process_time() - started) * 1e3
 
 
 def _calibration_ms() -> float:
-    started = time.perf_counter()
-    total = 0
-    for i in range(1_000_000):
-        total += i
-    return (time.perf_counter() - started) * 1e3
+    return _cpu_ms(lambda: sum(i for i in range(1_000_000)))
 
 
 def odd_input(_seed: int) -> Iterator[Row]:
