@@ -6,6 +6,11 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 MVN := mvn -q -B
 
+# What Python, Java and Spark leave when they are killed stays inside the tree's ignored folder.
+export TMPDIR := $(CURDIR)/build/tmp
+export JDK_JAVA_OPTIONS := -Djava.io.tmpdir=$(TMPDIR)
+$(shell mkdir -p $(TMPDIR))
+
 .PHONY: setup demo test check format bench clean
 
 setup: $(VENV)/.ready
@@ -23,6 +28,7 @@ demo: setup
 	$(PYTHON) -m deploy.local.demo --seed $(SEED)
 
 test: setup
+	rm -rf $(TMPDIR)/*
 	$(MVN) -f plugins/java/pom.xml verify
 	$(PYTHON) -m pytest
 
