@@ -110,8 +110,8 @@ def _load_bound(problem: GroupProblem, subscribed: Flags) -> float:
     best = max(float(alone.max()), float(load.sum() / capacity[live].sum()))
     members = int(live.sum())
     if load.size > members:
-        heaviest = np.sort(load)[::-1]
-        best = max(best, float((heaviest[members - 1] + heaviest[members]) / capacity[live].max()))
+        crowded = -np.partition(-load, [members - 1, members])[[members - 1, members]]
+        best = max(best, float(crowded.sum() / capacity[live].max()))
     if len(sets) > 1:
         best = _worst_topic_set(sets, supply.astype(np.float64), capacity, best)
     return best
@@ -147,10 +147,13 @@ def _moves_bound(problem: GroupProblem, settled: Flags, ceiling: float) -> int:
     """Count the fewest partitions that must leave their owners to get under `ceiling`."""
     away = settled & (problem.pinned >= 0) & (problem.pinned != problem.owner)
     rows = np.flatnonzero(settled & ~away)
+    total = np.bincount(
+        problem.owner[rows], weights=problem.load[rows], minlength=len(problem.member_ids)
+    )
+    excess = total - ceiling * problem.capacity * (1 + 1e-6)
+    rows = rows[excess[problem.owner[rows]] > 0]
     rows = rows[np.lexsort((-problem.load[rows], problem.owner[rows]))]
     owner, load = problem.owner[rows], problem.load[rows]
-    total = np.bincount(owner, weights=load, minlength=len(problem.member_ids))
-    excess = total - ceiling * problem.capacity * (1 + 1e-6)
     first = np.searchsorted(owner, np.arange(len(problem.member_ids)))
     shed_before = np.concatenate([[0.0], np.cumsum(load)])[:-1]
     shed_before -= shed_before[first[owner]] if len(rows) else 0.0

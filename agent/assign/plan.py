@@ -193,6 +193,9 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
         return 0
     home, weight = instance.home, instance.weight
     homed = np.flatnonzero(home >= 0)
+    total = np.zeros(instance.members, dtype=np.int64)
+    np.add.at(total, home[homed], weight[homed])
+    homed = homed[(total > cap)[home[homed]]]
     if not len(homed):
         return 0
     order = homed[np.lexsort((-weight[homed], home[homed]))]
@@ -200,8 +203,6 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
     start = np.cumsum(held) - held
     before = np.concatenate([[0], np.cumsum(weight[order])])[:-1]
     before -= before[np.minimum(start, len(order) - 1)][home[order]]
-    total = np.zeros(instance.members, dtype=np.int64)
-    np.add.at(total, home[order], weight[order])
     return int((before < (total - cap)[home[order]]).sum())
 
 
