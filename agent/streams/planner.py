@@ -22,12 +22,14 @@ from agent import limits
 from agent.streams import high_availability, level
 from agent.streams.problem import UNKNOWN, Ints, Placement, Problem
 from agent.streams.target import (
+    Bounds,
     CopyOrder,
     Holdings,
     Weights,
     load_per_thread,
     place_actives,
     place_copies,
+    replicated,
 )
 from agent.streams.transition import Transition
 
@@ -61,15 +63,18 @@ class Merit:
     followup: bool
 
     @property
-    def rank(self) -> tuple[bool, int, int, int, int, float]:
-        """Order plans that are good enough: settled first, then what disturbs least."""
+    def rank(self) -> tuple[bool, float, int, int, int, int]:
+        """Order plans that are good enough: settled first, level, then what disturbs least.
+
+        What is level now is not set in motion by the next event.
+        """
         return (
             self.followup,
+            self.load_spread,
             self.bytes_restored,
             self.cold_moves,
             self.shared_racks,
             self.cross_rack,
-            self.load_spread,
         )
 
     def no_worse(self, other: "Merit", *, traffic: bool = True) -> bool:
@@ -136,7 +141,7 @@ def assign(problem: Problem) -> Placement:
         return _plan(problem, holdings, place_actives(problem, holdings, first), "racks")
     kafka = high_availability.assign(problem)
     yardstick = measure(problem, kafka)
-    found = [(plan, measure(problem, plan)) for plan in _plans(problem, holdings, kafka)]
+    found = [(plan, measure(problem, plan)) for plan in _plans(problem, holdings, kafka, yardstick)]
     good = [(plan, merit) for plan, merit in found if merit.no_worse(yardstick)]
     if not yardstick.followup:
         good.append((kafka, yardstick))
@@ -160,21 +165,54 @@ def _level_enough(
     return local or [(plan, merit) for plan, merit in level if merit.load_max <= limit]
 
 
-def _plans(problem: Problem, holdings: Holdings, kafka: Placement) -> Iterator[Placement]:
+def _plans(
+    problem: Problem, holdings: Holdings, kafka: Placement, yardstick: Merit
+) -> Iterator[Placement]:
     """Give plans, those that disturb least first."""
-    for weights in (STAY, STAY_NEAR, LEVEL, TRAFFIC):
-        owner = place_actives(problem, holdings, weights)
+    owners = [
+        place_actives(problem, holdings, weights) for weights in (STAY, STAY_NEAR, LEVEL, TRAFFIC)
+    ]
+    for owner in owners:
         for order in ORDERS:
             yield _plan(problem, holdings, owner, order)
     if not kafka.followup:  # Else Kafka's actives are on their way, and these would stop them.
         owner = np.array(kafka.active, dtype=np.int64)
         for order in ORDERS:
             yield _plan(problem, holdings, owner, order)
+    # Where Kafka is on its way, its copies leave room: racks or rest may come before level load.
+    rooms = _rooms(problem, yardstick)
+    for owner in owners:
+        for room in rooms:
+            for order in ORDERS[:2]:
+                yield _plan(problem, holdings, owner, order, room)
 
 
-def _plan(problem: Problem, holdings: Holdings, target: Ints, order: CopyOrder) -> Placement:
+def _rooms(problem: Problem, yardstick: Merit) -> list[Bounds]:
+    """Give bounds (C,) on copies that are as wide as Kafka's spread: at its top, at the mean."""
+    total = problem.tasks + int(replicated(problem).sum())
+    mean = total / float(problem.threads.sum())
+    top, spread = yardstick.load_max, yardstick.load_spread
+    rooms = []
+    for least, most in (
+        (top - spread, top),
+        (max(0.0, mean - spread / 2), min(top, mean + spread / 2)),
+    ):
+        low = np.ceil(least * problem.threads - 1e-9).astype(np.int64)
+        high = np.floor(most * problem.threads + 1e-9).astype(np.int64)
+        if (low <= high).all() and low.sum() <= total <= high.sum():
+            rooms.append((low, high))
+    return rooms
+
+
+def _plan(
+    problem: Problem,
+    holdings: Holdings,
+    target: Ints,
+    order: CopyOrder,
+    bounds: Bounds | None = None,
+) -> Placement:
     """Place copies around target actives, even out unequal loads, and see what can be used now."""
-    copies: Sequence[Sequence[int]] = place_copies(problem, holdings, target, order)
+    copies: Sequence[Sequence[int]] = place_copies(problem, holdings, target, order, bounds)
     if np.ptp(problem.load) > 0:
         target, copies = level.even_out(problem, holdings, target, copies)
     return Transition(problem, holdings).plan(target, copies)

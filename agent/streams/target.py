@@ -29,6 +29,9 @@ RESTORE_STEPS = 1_000
 FAR_FACTOR = 100
 """How many times the price of the first task out of bounds a further one costs."""
 
+Bounds = tuple[Ints, Ints]
+"""Least and most (C,) tasks and copies of each client."""
+
 CopyOrder = Literal["stay", "racks", "level"]
 """What comes first for copies: `stay` restores only what is missing, within one copy per thread of
 level; `racks` and `level` are level at any price, and then spread racks or restore least."""
@@ -259,9 +262,13 @@ def replicated(problem: Problem) -> Ints:
 
 
 def place_copies(
-    problem: Problem, holdings: Holdings, owner: Ints, order: CopyOrder
+    problem: Problem,
+    holdings: Holdings,
+    owner: Ints,
+    order: CopyOrder,
+    bounds: Bounds | None = None,
 ) -> list[list[int]]:
-    """Give per task the clients of its copies beside the active."""
+    """Give per task the clients of its copies beside the active; level, if no bounds are given."""
     wanted: list[int] = replicated(problem).tolist()
     total = int(sum(wanted))
     if total == 0:
@@ -299,7 +306,7 @@ def place_copies(
     cost = left * unit + away[task, problem.client_rack[c]] + np.where(held > 0, 0, unit)
     choices = flow.arc(here[row_of[task], rack[c]], client[c], 1, cost)
     doors = flow.arc(hub[rack], client, total, 0)
-    level, high = level_bounds(problem.tasks + total, problem.threads)
+    level, high = bounds or level_bounds(problem.tasks + total, problem.threads)
     load = np.bincount(owner, minlength=problem.clients)
     low = np.maximum(0, level - load)
     flow.bounded(client, sink, low, np.maximum(low, high - load), problem.threads, near, far * 2)
