@@ -14,6 +14,7 @@ Reasons beside those of `admission`:
 | `observe`, `shadow`, `advise` | hold | the mode: a plan exists and is not published |
 | `cooldown`, `budget-spent` | hold | levelling waits; forced moves do not |
 | `within-noise`, `not-worth-it` | hold | see `worth` |
+| `bad-settings` | refuse | the tuning cannot be met for this group; the detail names the field |
 | `target-too-large` | refuse | the record would not fit on the topic |
 | `outcome` | hold | what the plan `outcome_of` has come to, measured after it was applied |
 """
@@ -34,6 +35,7 @@ from agent.core.look import Look
 from agent.core.state import State
 from agent.core.tuning import PAUSE_KEY, settings_of
 from agent.core.worth import Cause, as_it_is, causes_of, refusal, relief_of
+from agent.errors import TheirFault
 
 ASSIGNOR = "plimsoll"
 """Protocol name of the client-side plugin."""
@@ -49,12 +51,20 @@ def review(state: State, name: str) -> list[Command]:
     group.dirty = False
     group.review_ms = state.now_ms + limits.DECISION_REPEAT_MS
     commands: list[Command] = []
-    for command in _judge(look):
+    for command in _owed(look):
         if isinstance(command, wire.Decision):
             commands += _say(look, command)
         else:
             commands.append(command)
     return commands
+
+
+def _owed(look: Look) -> Iterator[Command | wire.Decision]:
+    """Judge; tuning that cannot be met for this group is a verdict, never an error of ours."""
+    try:
+        yield from _judge(look)
+    except TheirFault as fault:
+        yield look.decision("refuse", "bad-settings", detail=str(fault))
 
 
 def _judge(look: Look) -> Iterator[Command | wire.Decision]:

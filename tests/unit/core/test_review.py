@@ -265,6 +265,22 @@ def test_pin_is_kept(uneven: World) -> None:
     assert 1 in uneven.owned["c3"]
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"copartition": [["orders", "payments"], ["payments", "orders"]]},
+        {"pin": [["orders", 1, "c1"], ["orders", 1, "c2"]]},
+        {"copartition": [["orders", "orders"]]},
+        {"pin": [["nowhere", 9, "nobody"]], "exclude": ["c1", "c2", "c3"]},
+    ],
+)
+def test_tuning_that_cannot_be_met_stops_nothing(uneven: World, spec: dict[str, Any]) -> None:
+    """Contradictory pins and co-partitions are a verdict on the group, not the end of the agent."""
+    level(uneven, **spec)
+
+    assert uneven.last_decision.reason in {"bad-settings", "level", "levelled"}
+
+
 def test_capacity_rule_shifts_load(uneven: World) -> None:
     """A member with twice the capacity carries about twice the load."""
     uneven.loads = [10.0] * 12
