@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from agent import wire
@@ -150,6 +149,20 @@ def uneven() -> World:
     return World([90, 1, 1, 80, 1, 1, 70, 1, 1, 60, 1, 1])
 
 
-def plain(value: object) -> Any:
-    """Give JSON values of a record."""
-    return msgspec.to_builtins(value)
+def _small_target(epoch: int, revision: int) -> wire.Target:
+    return wire.Target(
+        ms=1,
+        epoch=epoch,
+        revision=revision,
+        plan_id="p",
+        ttl_ms=1,
+        mode="enforce",
+        base=wire.Base(members=["c1"], partitions={"orders": 1}),
+        assignment={"c1": {"orders": [0]}},
+    )
+
+
+@pytest.fixture(scope="session")
+def a_target() -> Callable[[int, int], wire.Target]:
+    """Make small targets of an epoch and a revision."""
+    return _small_target

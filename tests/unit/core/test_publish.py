@@ -1,28 +1,20 @@
 """What a takeover republishes, as a function of what stands on the control topic."""
 
+from collections.abc import Callable
+
 from agent import wire
 from agent.core.events import Record
 from agent.publish import _republished
 
 
-def target(epoch: int, revision: int) -> bytes:
-    """Give the bytes of a small target."""
-    return wire.encode(
-        wire.Target(
-            ms=1,
-            epoch=epoch,
-            revision=revision,
-            plan_id="p",
-            ttl_ms=1,
-            mode="enforce",
-            base=wire.Base(members=["c1"], partitions={"orders": 1}),
-            assignment={"c1": {"orders": [0]}},
-        )
-    )
-
-
-def test_takeover_republishes_the_last_good_target_of_each_group() -> None:
+def test_takeover_republishes_the_last_good_target_of_each_group(
+    a_target: Callable[[int, int], wire.Target],
+) -> None:
     """Garbage and targets of a fenced agent are passed over; a tombstone forgets; ms stays."""
+
+    def target(epoch: int, revision: int) -> bytes:
+        return wire.encode(a_target(epoch, revision))
+
     claim = wire.encode(wire.Claim(ms=1, agent="a", topic_id="t"))
     log = [
         ("claim", claim),

@@ -66,23 +66,14 @@ def test_poison_changes_nothing(uneven: World) -> None:
     assert len(uneven.quarantined) == 4
 
 
-def a_target(epoch: int, revision: int) -> wire.Target:
-    """Give a small target."""
-    return wire.Target(
-        ms=1,
-        epoch=epoch,
-        revision=revision,
-        plan_id="p",
-        ttl_ms=1,
-        mode="enforce",
-        base=wire.Base(members=["c1"], partitions={"orders": 1}),
-        assignment={"c1": {"orders": [0]}},
-    )
+Targets = Callable[[int, int], wire.Target]
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.integers(0, 4)), max_size=25))
+@given(log=st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.integers(0, 4)), max_size=25))
 @settings(max_examples=200, deadline=None)
-def test_epochs_and_revisions_never_go_back(log: list[tuple[bool, int, int]]) -> None:
+def test_epochs_and_revisions_never_go_back(
+    a_target: Targets, log: list[tuple[bool, int, int]]
+) -> None:
     """In any log of claims and targets the accepted (epoch, revision) only grows (S4, S5)."""
     state = State()
     newest = (-1, -1)
@@ -98,14 +89,14 @@ def test_epochs_and_revisions_never_go_back(log: list[tuple[bool, int, int]]) ->
             newest = (group.target.epoch, group.target.revision)
 
 
-def test_targets_of_a_fenced_agent_do_not_count(uneven: World) -> None:
+def test_targets_of_a_fenced_agent_do_not_count(uneven: World, a_target: Targets) -> None:
     """A target whose epoch is older than the newest claim is quarantined."""
     claim = wire.Claim(ms=1, agent="a", topic_id="t")
-    uneven.record(wire.TARGETS, "g", a_target(epoch=0, revision=9))
+    uneven.record(wire.TARGETS, "g", a_target(0, 9))
     uneven.record(wire.TARGETS, "claim", claim)
-    uneven.record(wire.TARGETS, "g", a_target(epoch=0, revision=10))
+    uneven.record(wire.TARGETS, "g", a_target(0, 10))
 
-    assert uneven.state.groups["g"].target == a_target(epoch=0, revision=9)
+    assert uneven.state.groups["g"].target == a_target(0, 9)
     assert [q.path for q in uneven.quarantined] == ["epoch"]
 
 
@@ -129,7 +120,7 @@ def test_state_from_the_compacted_log_decides_alike(world: Callable[..., World])
     assert again.state.groups["g"].target == live.state.groups["g"].target
 
 
-def test_tombstones_forget(uneven: World) -> None:
+def test_tombstones_forget(uneven: World, a_target: Targets) -> None:
     """A group without snapshot and target takes no memory."""
     uneven.measure()
     uneven.membership()
