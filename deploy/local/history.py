@@ -84,7 +84,9 @@ class History:
     runs: tuple[Run, ...]
     latencies: tuple[Latencies, ...]
     failures: tuple[str, ...]
-    """What consumers complained of, as written."""
+    """What ended a consumer, as written."""
+    refused_commits: tuple[str, ...]
+    """Commits that a rebalance refused, as written; the commit at the revoke repeats them."""
 
 
 class _Line(msgspec.Struct):
@@ -111,6 +113,7 @@ def read_history(journals: Iterable[Iterable[str]]) -> History:
     runs: list[Run] = []
     latencies: list[Latencies] = []
     failures: list[str] = []
+    refused_commits: list[str] = []
     for number, text in enumerate(line for journal in journals for line in journal):
         if not text.endswith("\n"):
             continue
@@ -128,9 +131,18 @@ def read_history(journals: Iterable[Iterable[str]]) -> History:
         elif line.event == "processed":
             runs += [Run(line.client, Partition(row[0], row[1]), *row[2:]) for row in line.runs]
             latencies.append(Latencies(line.ms, line.client, tuple(line.latency)))
-        elif line.event in {"failed", "commit-failed"}:
-            failures.append(f"{line.client} at {line.ms}: {line.event} {line.error}")
-    unsorted = History(tuple(assigned), tuple(gone), tuple(runs), tuple(latencies), tuple(failures))
+        elif line.event == "failed":
+            failures.append(f"{line.client} at {line.ms}: {line.error}")
+        elif line.event == "commit-failed":
+            refused_commits.append(f"{line.client} at {line.ms}: {line.error}")
+    unsorted = History(
+        assigned=tuple(assigned),
+        gone=tuple(gone),
+        runs=tuple(runs),
+        latencies=tuple(latencies),
+        failures=tuple(failures),
+        refused_commits=tuple(refused_commits),
+    )
     return merge([unsorted])
 
 
@@ -147,6 +159,7 @@ def merge(parts: Sequence[History]) -> History:
         ),
         latencies=tuple(sorted((e for p in parts for e in p.latencies), key=_by_time)),
         failures=tuple(text for part in parts for text in part.failures),
+        refused_commits=tuple(text for part in parts for text in part.refused_commits),
     )
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -134,8 +134,8 @@ class Watch:
         recent = self.recent(since_ms)
         worst = 0.0
         for client in clients:
-            own = [report for report in recent.latencies if report.client == client]
-            only = History((), (), (), tuple(own), ())
+            own = tuple(report for report in recent.latencies if report.client == client)
+            only = replace(recent, latencies=own)
             latency = latency_quantile_ms(only, since_ms, 1 << 62, 0.95)
             worst = math.inf if math.isnan(latency) else max(worst, latency)
         return worst

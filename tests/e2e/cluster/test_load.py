@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from deploy.local.cluster import LocalCluster
 from deploy.local.consumers import start_consumer
-from deploy.local.history import coverage, double_owned, overlaps, read_history
+from deploy.local.history import History, coverage, double_owned, overlaps, read_history
 from deploy.local.leash import Leash
 from deploy.local.load import Generator, create_topics
 from deploy.local.measures import read_truth
@@ -45,19 +45,28 @@ def test_consumers_read_exactly_what_was_offered(
         generator = Generator(
             cluster.bootstrap_servers, traffic, topics, compression="lz4", truth=truth
         )
+
+        def seen() -> History:
+            return read_history(
+                [c.journal.read_text().splitlines(keepends=True) for c in consumers]
+            )
+
+        def shared_out() -> bool:
+            last = {event.client: event for event in seen().assigned}
+            same_generation = len({event.generation for event in last.values()}) == 1
+            return same_generation and [len(event.owned) for event in last.values()] == [4, 4]
+
+        def all_read() -> bool:
+            verdict = coverage(seen())
+            return verdict.processed - verdict.redelivered == int(total.records.sum())
+
         generator.run(2.0)
-        _wait(lambda: all("assigned" in c.journal.read_text() for c in consumers))
+        _wait(shared_out)
         consumers[0].process.send_signal(signal.SIGTERM)
         consumers[0].process.wait(30)
         total = generator.run(2.0)
-
-        def all_read() -> bool:
-            journals = [c.journal.read_text().splitlines(keepends=True) for c in consumers]
-            verdict = coverage(read_history(journals))
-            return verdict.processed - verdict.redelivered == int(total.records.sum())
-
         _wait(all_read)
-    history = read_history([c.journal.read_text().splitlines(keepends=True) for c in consumers])
+    history = seen()
     assert coverage(history).lost == ()
     assert coverage(history).redelivered == 0
     assert double_owned(history) == []
