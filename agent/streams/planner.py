@@ -144,7 +144,8 @@ def assign(problem: Problem) -> Placement:
     found = [(plan, measure(problem, plan)) for plan in _plans(problem, holdings, kafka, yardstick)]
     good = [(plan, merit) for plan, merit in found if merit.no_worse(yardstick)]
     if not yardstick.followup:
-        good.append((kafka, yardstick))
+        # First among equals: from Kafka's own placement Kafka would have nothing to do later.
+        good.insert(0, (kafka, yardstick))
     if np.ptp(problem.load) > 0:
         good = _level_enough(found, good, yardstick)
     settled = [(plan, merit) for plan, merit in good if not merit.followup]
