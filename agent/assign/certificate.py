@@ -34,7 +34,7 @@ def certify(problem: GroupProblem, owner: Ints) -> Certificate:
     bound = min(_load_bound(problem, subscribed), utilisation)
     before = problem.owner
     settled = is_member(np.where(held, before, -1))
-    settled[settled] = subscribed[problem.topic[settled], before[settled]]
+    settled[settled] = subscribed[problem.topic[settled], problem.subscription[before[settled]]]
     moved = settled & (owner != before)
     forced = held & ~settled & (before != -1)
     cross, cross_bound = _cross_rack(problem, owner, subscribed, utilisation)
@@ -60,10 +60,10 @@ def _band(problem: GroupProblem, bound: float) -> float:
 
 
 def _subscribed(problem: GroupProblem) -> Flags:
-    """Give the table [topics, members] of who subscribes to what."""
-    table = np.zeros((len(problem.topics), len(problem.member_ids)), dtype=np.bool_)
+    """Give the table [topics, subscriptions] of what each kind of member subscribes to."""
+    table = np.zeros((len(problem.topics), len(problem.subscriptions)), dtype=np.bool_)
     for i, topics in enumerate(problem.subscriptions):
-        table[np.ix_(topics, np.flatnonzero(problem.subscription == i))] = True
+        table[topics, i] = True
     return table
 
 
@@ -75,7 +75,7 @@ def check_valid(problem: GroupProblem, owner: Ints, subscribed: Flags | None = N
         raise OurFault("a subscribed partition has no owner")
     if (owner[~readable] != -1).any() or (owner >= len(problem.member_ids)).any():
         raise OurFault("an owner is not a member")
-    if not table[problem.topic[readable], owner[readable]].all():
+    if not table[problem.topic[readable], problem.subscription[owner[readable]]].all():
         raise OurFault("an owner does not subscribe to its partition")
     for topics in problem.copartition:
         rows = np.flatnonzero(readable & np.isin(problem.topic, topics))
@@ -85,7 +85,7 @@ def check_valid(problem: GroupProblem, owner: Ints, subscribed: Flags | None = N
             raise OurFault("co-partitioned topics were split")
     if not problem.copartition:
         kept = is_member(problem.pinned)
-        kept[kept] = table[problem.topic[kept], problem.pinned[kept]]
+        kept[kept] = table[problem.topic[kept], problem.subscription[problem.pinned[kept]]]
         if (owner[kept] != problem.pinned[kept]).any():
             raise OurFault("a pinned partition was moved")
 
@@ -97,15 +97,14 @@ def _load_bound(problem: GroupProblem, subscribed: Flags) -> float:
     if not load.size or load.max() == 0:
         return 0.0
     per_topic = np.bincount(problem.topic, weights=problem.load, minlength=len(problem.topics))
-    patterns, pattern = np.unique(
-        np.packbits(subscribed, axis=1), axis=0, return_index=True, return_inverse=True
-    )[1:]
-    sets = subscribed[patterns]
-    supply = np.bincount(pattern.reshape(-1), weights=per_topic, minlength=len(sets))
+    patterns, pattern = np.unique(subscribed, axis=0, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    sets, capacity = patterns[:, problem.subscription], problem.capacity
+    supply = np.bincount(pattern, weights=per_topic, minlength=len(sets))
+    roomiest = np.where(sets, capacity, 0.0).max(axis=1)[pattern][problem.topic]
     worthwhile = sets.any(axis=1)
     sets, supply = sets[worthwhile], supply[worthwhile]
-    capacity, live = problem.capacity, sets.any(axis=0)
-    roomiest = np.where(subscribed, capacity, 0.0).max(axis=1)[problem.topic]
+    live = sets.any(axis=0)
     alone = np.divide(problem.load, roomiest, out=np.zeros_like(problem.load), where=roomiest > 0)
     best = max(float(alone.max()), float(load.sum() / capacity[live].sum()))
     members = int(live.sum())
@@ -152,7 +151,9 @@ def _moves_bound(problem: GroupProblem, settled: Flags, ceiling: float) -> int:
     )
     excess = total - ceiling * problem.capacity * (1 + 1e-6)
     rows = rows[excess[problem.owner[rows]] > 0]
-    rows = rows[np.lexsort((-problem.load[rows], problem.owner[rows]))]
+    rows = rows[np.argsort(-problem.load[rows])]
+    narrow = problem.owner[rows].astype(np.min_scalar_type(len(problem.member_ids)))
+    rows = rows[np.argsort(narrow, kind="stable")]  # of so few bits: a radix sort
     owner, load = problem.owner[rows], problem.load[rows]
     first = np.searchsorted(owner, np.arange(len(problem.member_ids)))
     shed_before = np.concatenate([[0.0], np.cumsum(load)])[:-1]
@@ -200,7 +201,7 @@ def _cross_bound(
     scale = FLOW_UNITS / max(float(supply.sum()), 1e-300)
     amount = np.floor(supply * scale).astype(np.int64)
     width = np.minimum(np.ceil(room * scale * (1 + 1e-9)) + len(amount), 4.0 * FLOW_UNITS)
-    may = reader_sets[:, first][labels % kinds]
+    may = reader_sets[:, problem.subscription[first]][labels % kinds]
     source, target = np.nonzero(may)
     cost = (~near[labels[source] // kinds, pools[0, target]]).astype(np.int64)
     k, m = len(labels), pools.shape[1]

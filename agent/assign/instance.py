@@ -128,7 +128,7 @@ def _scaled(load: Floats) -> tuple[Ints, float]:
 
 def _units(problem: GroupProblem, wanted: Flags) -> Ints:
     """Give each row its unit; units are numbered in the order of their first row."""
-    label = np.arange(len(problem.topic))
+    unit_of = np.full(len(problem.topic), NOBODY, dtype=np.int64)
     group_of = np.arange(len(problem.topics))
     for topics in problem.copartition:
         if len(topics) > 1:
@@ -136,23 +136,24 @@ def _units(problem: GroupProblem, wanted: Flags) -> Ints:
             group_of[merged] = group_of[merged].min()
     bound = np.bincount(group_of, minlength=len(problem.topics))[group_of] > 1
     together = np.flatnonzero(wanted & bound[problem.topic])
-    if len(together):
-        key = np.stack([group_of[problem.topic[together]], problem.partition[together]], axis=1)
-        _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        label[together] = together[first][inverse.reshape(-1)]
-    unit_of = np.full(len(label), NOBODY, dtype=np.int64)
-    if wanted.any():
-        unit_of[wanted] = np.unique(label[wanted], return_inverse=True)[1]
+    if not len(together):
+        unit_of[wanted] = np.arange(np.count_nonzero(wanted))
+        return unit_of
+    key = np.stack([group_of[problem.topic[together]], problem.partition[together]], axis=1)
+    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    label = np.arange(len(unit_of))
+    label[together] = together[first][inverse.reshape(-1)]
+    unit_of[wanted] = np.unique(label[wanted], return_inverse=True)[1]
     return unit_of
 
 
 def _topic_sets(problem: GroupProblem, unit: Ints, rows: Ints, units: int) -> list[Ints]:
     """Give each distinct set of topics that one unit spans, and (last) each unit's index in it."""
     if units == len(rows):
-        order = np.empty(units, dtype=np.int64)
-        order[unit] = problem.topic[rows]
-        distinct, index = np.unique(order, return_inverse=True)
-        return [*(np.array([t]) for t in distinct), index.astype(np.int64)]
+        used = np.bincount(problem.topic[rows], minlength=len(problem.topics)) > 0
+        index = np.empty(units, dtype=np.int64)
+        index[unit] = (np.cumsum(used) - 1)[problem.topic[rows]]
+        return [*(np.array([t]) for t in np.flatnonzero(used)), index]
     spans: dict[int, set[int]] = {}
     for u, t in zip(unit.tolist(), problem.topic[rows].tolist(), strict=True):
         spans.setdefault(u, set()).add(t)
@@ -172,16 +173,19 @@ def _allowed(
     subscribed = np.zeros((len(problem.subscriptions), len(problem.topics)), dtype=np.bool_)
     for i, topics in enumerate(problem.subscriptions):
         subscribed[i, topics] = True
-    may_topics = np.zeros((len(sets), len(problem.member_ids)), dtype=np.bool_)
+    whole = np.zeros((len(sets), len(subscribed)), dtype=np.bool_)
     for i, topics in enumerate(sets):
-        may_topics[i] = all_of(subscribed[:, topics])[problem.subscription]
-        if not may_topics[i].any():
+        whole[i] = all_of(subscribed[:, topics])
+        if not whole[i].any():
             names = ", ".join(problem.topics[t] for t in topics)
             raise TheirFault("copartition", f"no member subscribes to all of {names}")
+    readers, reader = _distinct_rows(whole)  # few, where members are many
+    may_topics = readers[:, problem.subscription]
     staying = may_topics & ~problem.excluded
     live = np.where(any_of(staying)[:, None], staying, may_topics)
     may, to_class = _distinct_rows(live)
-    allowed_class = to_class[index]
+    readers_of = reader[index]
+    allowed_class = to_class[readers_of]
     pinned = problem.pinned[rows]
     if not (pinned != NOBODY).any():
         return allowed_class, may
@@ -189,7 +193,7 @@ def _allowed(
     for row, u, member in zip(
         rows[pinned != NOBODY], unit[pinned != NOBODY], pinned[pinned != NOBODY], strict=True
     ):
-        if not may_topics[index[u], member]:
+        if not may_topics[readers_of[u], member]:
             continue  # a pin never makes a member read what it does not subscribe to
         if of_unit[u] not in {NOBODY, member}:
             topic, number = problem.partition_name(int(row))
@@ -221,6 +225,10 @@ def _homes(
     owned = is_member(owner)
     owned[owned] = may[allowed_class[unit[owned]], owner[owned]]
     if not owned.any():
+        return home, toll
+    if units == len(rows):
+        home[unit[owned]] = owner[owned]
+        toll[unit[owned]] = 1
         return home, toll
     m = max(len(problem.member_ids), 1)
     key, count = np.unique(unit[owned] * m + owner[owned], return_counts=True)

@@ -13,7 +13,7 @@ from agent.assign.conflicts import count_conflicts, separate
 from agent.assign.flow import build_network, is_uniform
 from agent.assign.greedy import place_orphans, sticky_start
 from agent.assign.instance import Instance
-from agent.assign.model import NOBODY, Floats, Ints
+from agent.assign.model import NOBODY, Floats, Ints, gathered
 from agent.assign.polish import hand_over_giants, polish, return_home, score
 from agent.assign.racks import confined, cross_floor, cross_load, uncross
 from agent.assign.route import pools_by_flow
@@ -198,7 +198,7 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
     homed = homed[(total > cap)[home[homed]]]
     if not len(homed):
         return 0
-    order = homed[np.lexsort((-weight[homed], home[homed]))]
+    order = gathered(homed[np.argsort(-weight[homed])], home)
     held = np.bincount(home[order], minlength=instance.members)
     start = np.cumsum(held) - held
     before = np.concatenate([[0], np.cumsum(weight[order])])[:-1]
