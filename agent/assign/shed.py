@@ -68,7 +68,8 @@ class Relief:
         self._state, self._cap, self._tight = state, cap, tight
         self._weight, self._may = instance.weight, instance.may
         self._class, self._home, self._toll = instance.allowed_class, instance.home, instance.toll
-        self._movable = instance.weight > 0
+        elsewhere = instance.may.sum(axis=1) > 1
+        self._movable = (instance.weight > 0) & elsewhere[instance.allowed_class]
         if frozen is not None:
             self._movable &= ~frozen
         self._equal = not np.ptp(instance.capacity) if instance.members else True

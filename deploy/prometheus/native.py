@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,15 +30,20 @@ HERE: Final = Path(__file__).resolve().parent
 READY_TIMEOUT_S: Final = 60.0
 
 
-def jmx_agent() -> str:
+def jmx_agent(rules: Path = HERE / "jmx-rules.yml") -> str:
     """Return the JVM option that lets a broker of `LocalCluster` export its metrics."""
     (jar,) = fetch("jmx").glob("*.jar")
-    return f"-javaagent:{jar}=127.0.0.1:{{port}}:{HERE / 'jmx-rules.yml'}"
+    return f"-javaagent:{jar}=127.0.0.1:{{port}}:{rules}"
 
 
-def targets(cluster: LocalCluster) -> list[str]:
-    """Return where the brokers of a cluster started with `jmx_agent` are scraped."""
-    return [f"127.0.0.1:{cluster.node(broker).extra_port}" for broker in BROKER_IDS]
+def target(cluster: LocalCluster, broker: int) -> str:
+    """Return where a broker of a cluster started with `jmx_agent` is scraped."""
+    return f"127.0.0.1:{cluster.node(broker).extra_port}"
+
+
+def targets(cluster: LocalCluster) -> dict[str, dict[str, str]]:
+    """Return where all brokers are scraped, and that their series get no labels of their own."""
+    return {target(cluster, broker): {} for broker in BROKER_IDS}
 
 
 def program() -> Path:
@@ -71,10 +76,13 @@ def _run(command: list[str], folder: Path) -> str:
 
 
 class LocalPrometheus:
-    """A server with data of its own on a free port; gone with its owner."""
+    """A server with data of its own on a free port; gone with its owner.
 
-    def __init__(self, scraped: Sequence[str], interval_s: float = 1.0) -> None:
-        self._scraped = list(scraped)
+    It scrapes the addresses in `scraped` and labels the series of each with what stands there.
+    """
+
+    def __init__(self, scraped: Mapping[str, Mapping[str, str]], interval_s: float = 1.0) -> None:
+        self._scraped = scraped
         self._interval_s = interval_s
         self._leash = Leash()
         self.url = ""
@@ -90,7 +98,13 @@ class LocalPrometheus:
                 "scrape_timeout": f"{round(self._interval_s * 1000)}ms",
             },
             "scrape_configs": [
-                {"job_name": "kafka", "static_configs": [{"targets": self._scraped}]}
+                {
+                    "job_name": "kafka",
+                    "static_configs": [
+                        {"targets": [address], "labels": dict(labels)}
+                        for address, labels in self._scraped.items()
+                    ],
+                }
             ],
         }
         # JSON is YAML.

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -17,7 +18,7 @@ from agent.collector.run import kafka_source, prometheus_source
 from agent.collector.sample import PartitionSample, Sample
 from agent.commands.doctor import doctor
 from deploy.local.cluster import LocalCluster
-from deploy.prometheus.native import LocalPrometheus, jmx_agent, targets
+from deploy.prometheus.native import LocalPrometheus, jmx_agent, target, targets
 
 TOPIC = "orders"
 PARTITIONS = 6
@@ -99,6 +100,49 @@ def _covered(server: LocalPrometheus) -> int:
     client = PrometheusClient(server.url)
     series = client.query('kafka_log_log_size{topic="orders"}', time.time())
     return len({row.labels["partition"] for row in series})
+
+
+RULES = Path(__file__).parents[2] / "data" / "measure"
+EXPORTED = {
+    1: ("strimzi", {"strimzi_io_cluster": "ours"}),
+    2: ("confluent", {"env": "test"}),
+    3: ("jmx-raw", dict[str, str]()),
+}
+"""Each broker's exporter names series as another profile expects them."""
+
+
+@pytest.fixture(scope="module")
+def variously_scraped() -> Iterator[tuple[LocalCluster, LocalPrometheus]]:
+    """Give brokers of which each exports by rules of its own, and a topic led by all of them."""
+    rules = {1: "jmx-strimzi.yml", 2: "jmx-confluent.yml", 3: "jmx-raw.yml"}
+    agents = {broker: [jmx_agent(RULES / name)] for broker, name in rules.items()}
+    with LocalCluster(broker_jvm=agents) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS, replicas=2)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for number in range(RECORDS):
+            producer.produce(TOPIC, value=b"x" * 100, partition=number % PARTITIONS)
+        producer.flush(30)
+        labels = {target(cluster, broker): own for broker, (_, own) in EXPORTED.items()}
+        with LocalPrometheus(labels, interval_s=3.0) as server:
+            yield cluster, server
+
+
+@pytest.mark.parametrize("broker", EXPORTED)
+def test_each_profile_reads_the_exporter_that_it_is_made_for(
+    variously_scraped: tuple[LocalCluster, LocalPrometheus], broker: int
+) -> None:
+    """What a broker exports by a profile's rules reads as the broker itself tells."""
+    cluster, server = variously_scraped
+    kafka = kafka_source(Cluster(cluster.bootstrap_servers))
+    source = prometheus_source(kafka, server.url, EXPORTED[broker][0], None)
+    led = {n: row for n, row in partitions_of(kafka.sample()).items() if row[0] == str(broker)}
+    assert led
+    try:
+        wait_for("all is scraped", lambda: partitions_of(source.sample()).keys() >= led.keys())
+        seen = partitions_of(source.sample())
+        assert {number: seen[number] for number in led} == led
+    finally:
+        source.close()
 
 
 @pytest.mark.parametrize("hung", [False, True])
