@@ -19,8 +19,9 @@ def sticky_start(instance: Instance) -> State:
 
 
 def place_orphans(state: State, units: Ints | None = None) -> None:
-    """Place unplaced units (all, or those given), heaviest first, where utilisation stays lowest.
+    """Place unplaced units (all, or those given) where utilisation stays lowest.
 
+    Units that only one member may hold come first, as they leave no choice; then the heaviest.
     Ties go to the member with fewer units, then to the lower id; units without load go to the
     member with the fewest units, so that idle partitions spread too.
     """
@@ -29,7 +30,8 @@ def place_orphans(state: State, units: Ints | None = None) -> None:
         units = np.flatnonzero(state.place == NOBODY)
     if not len(units):
         return
-    order = units[np.lexsort((units, -instance.weight[units]))]
+    choice = (instance.may.sum(axis=1) > 1)[instance.allowed_class[units]]
+    order = units[np.lexsort((units, -instance.weight[units], choice))]
     idle = instance.weight[order] == 0
     chooser = _Heaps(state) if _pools_are_few(instance) else _Scan(state)
     for unit in order[~idle].tolist():

@@ -248,8 +248,10 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
         return _by_flow(instance, bound, reach) or state
     found: list[State] = []
     floor = 0.0
-    for places in confined(instance, bound, reach):
-        inside = State(instance, greedy_plan(places, reach).place)
+    for poured in confined(instance, bound, reach):
+        restore_band(poured, reach)
+        return_home(poured, reach)
+        inside = State(instance, poured.place)
         restore_band(inside, reach)
         uncross(inside, reach)
         found.append(inside)

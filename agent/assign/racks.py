@@ -1,9 +1,9 @@
 """Fewer bytes across racks: confine units to racks by flow, then mend what rounding left.
 
-`confined` decides by one minimum-cost flow over pools (members alike in rack and subscription)
-which rack serves each unit, and gives the instance with each unit confined to that rack: what is
-left is balance inside racks, which makes nothing more cross. `uncross` is the local mend: a unit
-that crosses goes to a member beside a replica, alone or in exchange for another.
+`confined` places by one minimum-cost flow over pools (members alike in rack and subscription) and
+confines each unit to the rack that it got: what is left is balance inside racks, which makes
+nothing more cross. `uncross` is the local mend: a unit that crosses goes to a member beside a
+replica, alone or in exchange for another.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from agent.assign.flow import CROSS, build_network, solve_network
+from agent.assign.greedy import place_orphans
 from agent.assign.instance import Instance
 from agent.assign.model import NOBODY, Ints
 from agent.assign.route import pools_by_flow
@@ -58,8 +59,12 @@ def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
     return routes.cost / CROSS * float(instance.weight.sum()) / max(int(network.supply.sum()), 1)
 
 
-def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
-    """Give the instance confined to the racks of optimal flows, with full and with eased caps."""
+def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
+    """Place by optimal flows, with full and with eased caps, each unit confined to its rack.
+
+    Rounding may leave members over their caps; inside racks they can be relieved without more load
+    across racks.
+    """
     pool_of = alike(instance)
     rack_of_pool = np.zeros(int(pool_of.max()) + 1, dtype=np.int64)
     rack_of_pool[pool_of] = instance.member_rack
@@ -84,7 +89,7 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
         home = instance.home.copy()
         owned = np.flatnonzero(home >= 0)
         home[owned[~may[allowed_class[owned], home[owned]]]] = NOBODY
-        yield replace(
+        inside_racks = replace(
             instance,
             home=home,
             allowed_class=allowed_class,
@@ -92,6 +97,31 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[Instance]:
             allowed=tuple(np.flatnonzero(row) for row in may),
             cross_share=np.zeros_like(instance.cross_share),
         )
+        yield _poured(inside_racks, pool_of, pool)
+
+
+def _poured(instance: Instance, pool_of: Ints, pool: Ints) -> State:
+    """Give units to their pools: home where it is of the pool, else the least utilised of it."""
+    pools = int(pool_of.max()) + 1
+    key = instance.allowed_class * (pools + 1) + np.where(pool == NOBODY, pools, pool)
+    keys_used, allowed_class = np.unique(key, return_inverse=True)
+    of_pool = np.concatenate(
+        [np.arange(pools)[:, None] == pool_of[None, :], np.ones((1, len(pool_of)), dtype=np.bool_)]
+    )
+    may = instance.may[keys_used // (pools + 1)] & of_pool[keys_used % (pools + 1)]
+    home = instance.home.copy()
+    owned = np.flatnonzero(home >= 0)
+    home[owned[~may[allowed_class[owned], home[owned]]]] = NOBODY
+    poured = replace(
+        instance,
+        home=home,
+        allowed_class=allowed_class,
+        may=may,
+        allowed=tuple(np.flatnonzero(row) for row in may),
+    )
+    state = State(poured, home)
+    place_orphans(state)
+    return State(instance, state.place)
 
 
 def uncross(state: State, cap: Ints) -> None:
