@@ -69,10 +69,31 @@ def astraea(
 ) -> Ints:
     """Give pairs by the rule of Astraea's NetworkIngressCost, as it is, for comparison.
 
+    The rule is one-sided (see `astraea_lists`); the union of both directions is returned.
+    """
+    lists = astraea_lists(
+        load_bytes_per_s,
+        broker,
+        pairs_max=2 * pairs_max,
+        interval_bytes_per_s=interval_bytes_per_s,
+    )
+    pairs = _unordered([lists])
+    _check(len(pairs), pairs_max)
+    return pairs
+
+
+def astraea_lists(
+    load_bytes_per_s: Floats,
+    broker: Ints,
+    *,
+    pairs_max: int,
+    interval_bytes_per_s: float = ASTRAEA_INTERVAL_BYTES_PER_S,
+) -> Ints:
+    """Give rows (p, q): partition p lists q as bad, by Astraea's NetworkIngressCost.
+
     sigma is the population standard deviation of all rates; U the largest rate strictly below it
-    (the mean if there is none). On each broker, for a partition p slower than U every q that
-    differs by more than the interval is bad; for any other p every q slower than U is. The union
-    of both directions is returned.
+    (the mean if there is none). On each broker, a partition slower than U lists every other one
+    that differs by more than the interval; any other partition lists every one slower than U.
 
     Its boundary cases are kept: 50/30/10 MB/s on each broker without noise has sigma 16.3, hence
     U = 10 and, as nothing is *strictly* slower, no pair at all; a whole cluster slower than the
@@ -83,7 +104,7 @@ def astraea(
         return np.zeros((0, 2), dtype=np.int64)
     below = load_bytes_per_s[load_bytes_per_s < load_bytes_per_s.std()]
     upper = float(below.max()) if len(below) else float(load_bytes_per_s.mean())
-    found: list[Ints] = []
+    found: list[Ints] = [np.zeros((0, 2), dtype=np.int64)]
     count = 0
     for rows in _by_broker(broker):
         for part in _slices(rows, len(rows)):
@@ -91,12 +112,10 @@ def astraea(
             bad = np.where(mine < upper, np.abs(mine - other) > interval_bytes_per_s, other < upper)
             bad &= part[:, None] != rows[None, :]
             count += int(bad.sum())
-            _check(count, 2 * pairs_max)
+            _check(count, pairs_max)
             a, b = np.nonzero(bad)
             found.append(np.stack([part[a], rows[b]], axis=1))
-    pairs = _unordered(found)
-    _check(len(pairs), pairs_max)
-    return pairs
+    return np.concatenate(found)
 
 
 def _by_broker(broker: Ints) -> list[Ints]:

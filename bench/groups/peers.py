@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.assign import GroupProblem
 from agent.assign.model import NOBODY, Flags, Ints
-from cost.incompatibility import astraea as astraea_pairs
+from cost.incompatibility import astraea_lists
 
 Peer = Callable[[GroupProblem], Ints]
 
@@ -139,18 +139,12 @@ class _Astraea:
         np.add.at(per_broker, problem.broker, problem.load)
         total = per_broker[problem.broker]
         self.cost = np.divide(problem.load, total, out=np.zeros_like(total), where=total > 0)
-        pairs = problem.incompatible
-        if not len(pairs):
-            pairs = astraea_pairs(problem.load, problem.broker, pairs_max=10**7)
-        self.pairs = pairs
         self.bad: list[set[int]] = [set() for _ in range(len(problem.topic))]
-        for a, b in pairs.tolist():
+        for a, b in astraea_lists(problem.load, problem.broker, pairs_max=10**7).tolist():
             self.bad[a].add(b)
-            self.bad[b].add(a)
 
     def conflicts(self, owner: Ints) -> int:
-        a, b = owner[self.pairs].T if len(self.pairs) else (owner[:0], owner[:0])
-        return int((a == b).sum())
+        return sum(owner[a] == owner[b] for a, bad in enumerate(self.bad) for b in bad)
 
 
 def astraea_greedy(problem: GroupProblem) -> Ints:
