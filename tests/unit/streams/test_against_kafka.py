@@ -34,6 +34,12 @@ def test_sticky_without_racks_places_every_copy_as_kafka(instances: list[golden.
         assert golden.placement(line, answer) == kafka, line["id"]
 
 
+def test_sticky_is_never_above_kafka_in_cost_or_load(instances: list[golden.Line]) -> None:
+    """With any rack strategy, cost, highest load and spread are no more than Kafka's sticky."""
+    figures = rows.sticky(instances, [])
+    assert figures["holds"], figures
+
+
 def test_plimsoll_is_in_no_measure_worse_than_kafka(
     instances: list[golden.Line], closed_loops: list[golden.Line]
 ) -> None:
