@@ -39,13 +39,20 @@ STAY = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000)
 STAY_NEAR = Weights(away=1_000_000, warm=1_000, cold=10_000_000, slack=100_000)
 """The same, but within one task per thread of level, traffic comes before level load."""
 
+RESTORE = Weights(away=1, warm=1_000, cold=10_000_000, slack=100_000_000)
+"""Level first, then restore least; traffic only decides between equals."""
+
 LEVEL = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000_000)
 """As `STAY`, but level load is worth a cold move."""
 
 TRAFFIC = Weights(away=10_000_000, warm=1_000, cold=100_000, slack=100_000_000)
 """Level first, then the least traffic, then the fewest cold moves."""
 
+FREE = Weights(away=10_000, warm=1, cold=100, slack=100_000_000)
+"""Level first, then traffic and what there is to restore; a move by itself costs nearly nothing."""
 
+
+WEIGHTS: Final = (STAY, STAY_NEAR, RESTORE, LEVEL, TRAFFIC, FREE)
 ORDERS: Final[tuple[CopyOrder, ...]] = ("racks", "stay", "level")
 
 
@@ -152,7 +159,8 @@ def assign(problem: Problem) -> Placement:
     if settled:
         return min(settled, key=lambda found: found[1].rank)[0]
     # All are on their way: the plan that comes first does so in every round, and gets there.
-    return good[0][0] if good else kafka
+    frugal = [plan for plan, merit in good if merit.bytes_restored <= yardstick.bytes_restored]
+    return next(iter([*frugal, *(plan for plan, _ in good)]), kafka)
 
 
 def _level_enough(
@@ -170,9 +178,7 @@ def _plans(
     problem: Problem, holdings: Holdings, kafka: Placement, yardstick: Merit
 ) -> Iterator[Placement]:
     """Give plans, those that disturb least first."""
-    owners = [
-        place_actives(problem, holdings, weights) for weights in (STAY, STAY_NEAR, LEVEL, TRAFFIC)
-    ]
+    owners = [place_actives(problem, holdings, weights) for weights in WEIGHTS]
     for owner in owners:
         for order in ORDERS:
             yield _plan(problem, holdings, owner, order)
