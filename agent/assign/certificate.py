@@ -118,7 +118,7 @@ def _load_bound(problem: GroupProblem, subscribed: Flags) -> float:
 
 def _worst_topic_set(sets: Flags, supply: Floats, capacity: Floats, best: float) -> float:
     """Raise `best` until all topics' loads fit fractionally; each cut is a valid bound itself."""
-    scale = FLOW_UNITS / supply.sum()
+    total = float(supply.sum())  # divided by first: its inverse may be past all floats
     crowd, of_member = np.unique(sets, axis=1, return_inverse=True)
     room = np.bincount(of_member.reshape(-1), weights=capacity, minlength=crowd.shape[1])
     topic_side, member_side = np.nonzero(crowd)
@@ -126,12 +126,13 @@ def _worst_topic_set(sets: Flags, supply: Floats, capacity: Floats, best: float)
     while True:
         network = max_flow.SimpleMaxFlow()
         for i, amount in enumerate(supply):
-            network.add_arc_with_capacity(k + m, i, int(amount * scale))
+            network.add_arc_with_capacity(k + m, i, int(amount / total * FLOW_UNITS))
         network.add_arcs_with_capacity(
             topic_side, k + member_side, np.full(len(topic_side), FLOW_UNITS)
         )
         for j, width in enumerate(room):
-            network.add_arc_with_capacity(k + j, k + m + 1, int(width * best * scale) + 1)
+            most = int(best / total * width * FLOW_UNITS) + 1
+            network.add_arc_with_capacity(k + j, k + m + 1, most)
         network.solve(k + m, k + m + 1)
         short = [i for i in network.get_source_side_min_cut() if i < k]
         if not short:
@@ -198,9 +199,10 @@ def _cross_bound(
     )
     room = np.bincount(pool_of.reshape(-1), weights=problem.capacity) * utilisation
     first = np.unique(pool_of.reshape(-1), return_index=True)[1]
-    scale = FLOW_UNITS / max(float(supply.sum()), 1e-300)
-    amount = np.floor(supply * scale).astype(np.int64)
-    width = np.minimum(np.ceil(room * scale * (1 + 1e-9)) + len(amount), 4.0 * FLOW_UNITS)
+    total = float(supply.sum())
+    amount = np.floor(supply / total * FLOW_UNITS).astype(np.int64)
+    width = np.ceil(room / total * FLOW_UNITS * (1 + 1e-9)) + len(amount)
+    width = np.minimum(width, 4.0 * FLOW_UNITS)
     may = reader_sets[:, problem.subscription[first]][labels % kinds]
     source, target = np.nonzero(may)
     cost = (~near[labels[source] // kinds, pools[0, target]]).astype(np.int64)
@@ -214,7 +216,7 @@ def _cross_bound(
     network.set_node_supply(k + m, -int(amount.sum()))
     if network.solve() != network.OPTIMAL:
         return 0.0
-    return max(0.0, float(network.optimal_cost() - k) / scale)
+    return max(0.0, float(network.optimal_cost() - k) / FLOW_UNITS * total)
 
 
 def _conflicts(problem: GroupProblem, owner: Ints) -> int:

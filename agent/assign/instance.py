@@ -8,6 +8,7 @@ Scaling: `weight = round(load / largest load * 2^b)` with b as large as keeps th
 below 2^60, and at most 44. For a million partitions b is 40: one part in 10^12 of the largest load.
 """
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,7 +124,8 @@ def _scaled(load: Floats) -> tuple[Ints, float]:
     if largest == 0:
         return np.zeros(len(load), dtype=np.int64), 1.0
     bits = min(WEIGHT_BITS_MAX, WEIGHT_SUM_BITS - len(load).bit_length())
-    return np.rint(load / largest * 2.0**bits).astype(np.int64), 2.0**bits / largest
+    scale = min(2.0**bits / largest, sys.float_info.max)  # a load may be next to nothing
+    return np.rint(load / largest * 2.0**bits).astype(np.int64), scale
 
 
 def _units(problem: GroupProblem, wanted: Flags) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 
 from agent.assign.bound import caps, lower_bound, whole_units_bound
 from agent.assign.conflicts import count_conflicts, separate
+from agent.assign.exact import fewest_moves
 from agent.assign.flow import build_network, is_uniform
 from agent.assign.greedy import place_orphans, sticky_start
 from agent.assign.instance import Instance
@@ -34,6 +35,24 @@ POLISH_WORK_MAX = 400
 
 POLISH_WORK_CELLS = 1_600_000
 """The same times units x members, as steps cost more in larger groups: 80 at 1000 x 20."""
+
+EXACT_CELLS_MAX = 1_000
+"""Units x members up to which moves are minimised exactly: 5 to 20 ms, as long as a polish."""
+
+FEW_MOVES_MAX = 4
+"""Moves up to which one too many weighs so much that an exact search pays in larger groups."""
+
+FEW_CELLS_MAX = 4_000
+"""Units x members up to which that is done."""
+
+EXACT_EFFORT = 0.05
+"""Deterministic seconds of CP-SAT for that: at most some 80 ms."""
+
+RESCUE_CELLS_MAX = 20_000
+"""Units x members up to which an exact search helps where local steps do not reach the band."""
+
+RESCUE_EFFORT = 0.3
+"""Deterministic seconds of CP-SAT for that: at most some 0.4 s."""
 
 DIVES_MAX = 24
 """Flows solved while rounding one placement; what is still split goes where most of it is."""
@@ -142,10 +161,26 @@ def _balanced(
     best = greedy
     if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
         best = _best_routed(instance, bound, cap, best)
-    best = polish(best, cap, enough=enough, work=_polish_work(instance))
+    best = _fewest(best, cap, enough)
     if score(best, cap)[0] > 0:
         best = _best_effort(instance, bound, cap, best)
     return best
+
+
+def _fewest(state: State, cap: Ints, enough: int) -> State:
+    """Take needless moves back: exactly in small groups, and where few are left to doubt."""
+    cells = state.instance.units * state.instance.members
+    if cells <= EXACT_CELLS_MAX:
+        found = fewest_moves(state, cap, effort=EXACT_EFFORT)
+        if found is not None:
+            return min(state, found, key=lambda s: score(s, cap))
+    state = polish(state, cap, enough=enough, work=_polish_work(state.instance))
+    over, _, moves = score(state, cap)
+    if not over and enough < moves <= FEW_MOVES_MAX and cells <= FEW_CELLS_MAX:
+        found = fewest_moves(state, cap, effort=EXACT_EFFORT)
+        if found is not None:
+            return min(state, found, key=lambda s: score(s, cap))
+    return state
 
 
 def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> State:
@@ -215,20 +250,26 @@ def _best_effort(instance: Instance, bound: float, cap: Ints, state: State) -> S
     )
     scratch = State(fresh, fresh.home)
     place_orphans(scratch)
-    low, high = float(_level(cap, instance.capacity)), scratch.utilisation_max()
+    band_level = low = _level(cap, instance.capacity)
+    high = scratch.utilisation_max()
     reached = scratch
-    for _ in range(BISECTIONS):
+    for _ in range(BISECTIONS if high > low else 0):
         middle = (low + high) / 2
         attempt = reached.copy()
         if restore_band(attempt, caps(fresh, middle)):
             reached, high = attempt, attempt.utilisation_max()
         else:
             low = middle
+    high = max(high, band_level)
     level = caps(instance, high)
     best = _best_routed(instance, bound, level, greedy_plan(instance, level))
-    enough = _moves_needed(instance, level)
-    best = polish(best, level, enough=enough, work=_polish_work(instance))
-    return min(best, state, State(instance, reached.place), key=lambda s: _effort(s, high))
+    best = _fewest(best, level, _moves_needed(instance, level))
+    found = [best, state, State(instance, reached.place)]
+    if score(best, level)[0] > 0 and instance.units * instance.members <= RESCUE_CELLS_MAX:
+        # Local steps do not get there from home, though there is a way: search from what is known.
+        rescued = fewest_moves(found[-1], level, effort=RESCUE_EFFORT)
+        found += [] if rescued is None else [rescued]
+    return min(found, key=lambda s: _effort(s, high))
 
 
 def _effort(state: State, level: float) -> tuple[float, int]:

@@ -147,3 +147,11 @@ def test_moves_are_counted_as_asked(document: Make) -> None:
     by_load = _answer(d)["certificate"]
     assert by_count["moves"] <= by_load["moves"]
     assert by_load["moved_load"] <= by_count["moved_load"]
+
+
+@pytest.mark.parametrize("unit", [1e-309, 1.0, 1e17])
+def test_loads_next_to_nothing_are_loads(document: Make, unit: float) -> None:
+    """Only ratios count, down to loads whose inverse is past all floats."""
+    d = document([3 * unit, unit, unit, unit])
+    c = _answer(d)["certificate"]
+    assert c["ratio"] == pytest.approx(1.0)
