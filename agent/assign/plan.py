@@ -171,7 +171,7 @@ def _balanced(
 
 
 def _fewest(state: State, cap: Ints, enough: int) -> State:
-    """Take needless moves back: exactly in small groups or where few are in doubt, else by trial."""
+    """Take needless moves back: exactly in small groups or where few are in doubt; else try."""
     cells = state.instance.units * state.instance.members
     over, _, moves = score(state, cap)
     share = cells / FEW_CELLS_MAX
