@@ -36,6 +36,9 @@ POLISH_WORK_MAX = 400
 POLISH_WORK_CELLS = 1_600_000
 """The same times units x members, as steps cost more in larger groups: 80 at 1000 x 20."""
 
+NEAR = 0.055
+"""Moves above the count bound that are not searched for any more: one in nineteen."""
+
 EXACT_CELLS_MAX = 1_000
 """Units x members up to which moves are minimised exactly: 5 to 20 ms, as long as a polish."""
 
@@ -176,7 +179,7 @@ def _fewest(state: State, cap: Ints, enough: int) -> State:
     over, _, moves = score(state, cap)
     share = cells / FEW_CELLS_MAX
     few = not over and moves <= FEW_MOVES_MAX and share <= 1
-    if not over and moves <= enough:
+    if not over and moves <= enough * (1 + NEAR):
         return state
     if cells <= EXACT_CELLS_MAX or few:
         effort = EXACT_EFFORT if cells <= EXACT_CELLS_MAX else FEW_EFFORT * share**3
