@@ -17,7 +17,7 @@ from agent.assign.model import (
     Options,
     Partitions,
 )
-from agent.assign.solver import solve, with_incompatible
+from agent.assign.solver import solve, trim, with_incompatible
 
 __all__ = [
     "Certificate",
@@ -32,6 +32,7 @@ __all__ = [
     "parse",
     "render",
     "solve",
+    "trim",
     "with_incompatible",
 ]
 

@@ -8,8 +8,9 @@ import numpy as np
 from agent.assign.budget import within_budget
 from agent.assign.certificate import certify
 from agent.assign.instance import build_instance, spread
-from agent.assign.model import GroupPlan, GroupProblem, distinct_pairs
+from agent.assign.model import NOBODY, GroupPlan, GroupProblem, Ints, distinct_pairs
 from agent.assign.plan import band, greedy_plan, settled_plan
+from agent.assign.state import State
 from agent.assign.why import explain, limited_by
 from agent.errors import TheirFault
 from agent.limits import INCOMPATIBLE_PAIRS_MAX
@@ -43,10 +44,30 @@ def solve(problem: GroupProblem) -> GroupPlan:
     marks.append(perf_counter())
     greedy = greedy_plan(instance, cap)
     marks.append(perf_counter())
-    state = settled_plan(instance, bound, cap, greedy)
+    return _finished(problem, settled_plan(instance, bound, cap, greedy), cap, marks)
+
+
+def trim(problem: GroupProblem, plan: GroupPlan) -> GroupPlan:
+    """Cut a plan of the same group, made without a budget, down to that of `problem.options`.
+
+    Gives what `solve` would give, without planning again.
+    """
+    marks = [perf_counter()]
+    problem = with_incompatible(problem)
+    instance = build_instance(problem)
+    cap = band(instance, problem.options.imbalance)[1]
+    place = np.full(instance.units, NOBODY, dtype=np.int64)
+    known = instance.unit_of >= 0
+    place[instance.unit_of[known]] = plan.owner[known]
+    marks += [perf_counter()] * 2
+    return _finished(problem, State(instance, place), cap, marks)
+
+
+def _finished(problem: GroupProblem, state: State, cap: Ints, marks: list[float]) -> GroupPlan:
+    """Keep to the budget, put names back, prove and explain."""
     options = problem.options
     state = within_budget(state, cap, options.max_moves, options.max_moved_load)
-    owner = spread(problem, instance, state.place)
+    owner = spread(problem, state.instance, state.place)
     marks.append(perf_counter())
     certificate = certify(problem, owner)
     marks.append(perf_counter())

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from agent import limits, wire
-from agent.assign import Certificate, GroupPlan, GroupProblem, Options, solve
+from agent.assign import Certificate, GroupPlan, GroupProblem, Options, solve, trim
 from agent.assign.certificate import certify
 from agent.core import applications, targets
 from agent.core.admission import NotAdmitted, admit
@@ -108,7 +108,7 @@ def _within_budget(look: Look, problem: GroupProblem, plan: GroupPlan) -> GroupP
     if plan.certificate.moves <= moves_left and plan.certificate.moved_load <= load_left:
         return plan
     options = replace(problem.options, max_moves=moves_left, max_moved_load=load_left)
-    return solve(replace(problem, options=options))
+    return trim(replace(problem, options=options), plan)
 
 
 def _pending(look: Look) -> list[Command | wire.Decision] | None:

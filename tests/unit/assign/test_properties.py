@@ -1,6 +1,7 @@
 """Properties of plans that hold for every problem."""
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,3 +146,17 @@ def test_equal_partitions_spread_by_count(document: Any, loads: list[float]) -> 
     """Partitions of equal load, idle ones too, are dealt evenly when nobody owns them."""
     answer: Any = assign.answer(document(loads, members=4))
     assert sorted(len(held) for held in answer["assignment"].values()) == [3, 3, 3, 3]
+
+
+@relaxed
+@given(data=st.data(), moves_max=st.integers(0, 4))
+def test_a_trimmed_plan_is_the_plan_within_the_budget(
+    documents: st.SearchStrategy[Document], data: st.DataObject, moves_max: int
+) -> None:
+    """Cutting the full plan down gives what planning with the budget gives."""
+    problem = assign.parse(data.draw(documents))
+    short = replace(problem, options=replace(problem.options, max_moves=moves_max))
+    free = replace(problem, options=replace(problem.options, max_moves=None))
+    trimmed = assign.trim(short, assign.solve(free))
+    assert (trimmed.owner == assign.solve(short).owner).all()
+    assert trimmed.moves == assign.solve(short).moves
