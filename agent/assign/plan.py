@@ -33,6 +33,9 @@ FLOW_CELLS_MAX = 400_000
 POLISH_WORK_MAX = 400
 """Work (see `Relief`) that one polish may take: some 20 ms where members hold few units."""
 
+POLISH_CELLS_MIN = 10
+"""Units x members for each work of a polish: in smaller groups there is less to find."""
+
 POLISH_WORK_CELLS = 1_600_000
 """The same times units x members, as steps cost more in larger groups: 80 at 1000 x 20."""
 
@@ -204,7 +207,7 @@ def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> St
 
 def _polish_work(instance: Instance) -> int:
     cells = max(instance.units * instance.members, 1)
-    return min(POLISH_WORK_MAX, POLISH_WORK_CELLS // cells)
+    return min(POLISH_WORK_MAX, cells // POLISH_CELLS_MIN, POLISH_WORK_CELLS // cells)
 
 
 def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:
