@@ -4,9 +4,9 @@ One binary variable for each unit and member that may hold it, one constraint fo
 member; CP-SAT minimises what leaves home. `shed` and `polish` look one exchange ahead, and with few
 heavy units the way into the band may need more than that at once.
 
-Promises: never more moves than the state it got where that is inside the caps; inside the caps
-wherever something is returned; bounded by counted work, so that the same state gives the same
-result on a slow machine.
+Promises: inside the caps wherever something is returned; bounded by counted work, so that the same
+state gives the same result on a slow machine. Where the work runs out it may move
+more than the state it got; the caller keeps the better of the two.
 """
 
 import numpy as np

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from agent.assign.flow import CROSS, build_network, solve_network
-from agent.assign.greedy import place_orphans
+from agent.assign.greedy import place_orphans, sticky_start
 from agent.assign.instance import Instance
-from agent.assign.model import NOBODY, Ints
+from agent.assign.model import NOBODY, Flags, Ints
 from agent.assign.route import pools_by_flow
 from agent.assign.state import State
 
@@ -66,11 +66,11 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
     across racks.
     """
     pool_of = alike(instance)
-    rack_of_pool = np.zeros(int(pool_of.max()) + 1, dtype=np.int64)
+    pools, racks = int(pool_of.max()) + 1, instance.cross_share.shape[1]
+    rack_of_pool = np.zeros(pools, dtype=np.int64)
     rack_of_pool[pool_of] = instance.member_rack
-    racks = instance.cross_share.shape[1]
     in_rack = np.arange(racks)[:, None] == instance.member_rack[None, :]
-    inside = np.concatenate([in_rack, np.ones((1, instance.members), dtype=np.bool_)])
+    in_pool = np.arange(pools)[:, None] == pool_of[None, :]
     share = np.floor(instance.capacity * bound).astype(np.int64)
     floor = np.ceil(instance.capacity * bound * 1.002).astype(np.int64)
     typical = int(np.median(instance.weight))
@@ -80,48 +80,36 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
         pool = pools_by_flow(instance, network, dives=0)
         if pool is None:
             continue
-        # Classes in the confined instance: (class, rack), or the whole class for idle units.
-        key = instance.allowed_class * (racks + 1) + np.where(
-            pool == NOBODY, racks, rack_of_pool[pool]
+        rack = np.where(pool == NOBODY, racks, rack_of_pool[pool])
+        inside = replace(
+            _among(instance, rack, in_rack), cross_share=np.zeros_like(instance.cross_share)
         )
-        keys_used, allowed_class = np.unique(key, return_inverse=True)
-        may = instance.may[keys_used // (racks + 1)] & inside[keys_used % (racks + 1)]
-        home = instance.home.copy()
-        owned = np.flatnonzero(home >= 0)
-        home[owned[~may[allowed_class[owned], home[owned]]]] = NOBODY
-        inside_racks = replace(
-            instance,
-            home=home,
-            allowed_class=allowed_class,
-            may=may,
-            allowed=tuple(np.flatnonzero(row) for row in may),
-            cross_share=np.zeros_like(instance.cross_share),
-        )
-        yield _poured(inside_racks, pool_of, pool)
+        poured = sticky_start(_among(inside, np.where(pool == NOBODY, pools, pool), in_pool))
+        place_orphans(poured)
+        yield State(inside, poured.place)
 
 
-def _poured(instance: Instance, pool_of: Ints, pool: Ints) -> State:
-    """Give units to their pools: home where it is of the pool, else the least utilised of it."""
-    pools = int(pool_of.max()) + 1
-    key = instance.allowed_class * (pools + 1) + np.where(pool == NOBODY, pools, pool)
-    keys_used, allowed_class = np.unique(key, return_inverse=True)
-    of_pool = np.concatenate(
-        [np.arange(pools)[:, None] == pool_of[None, :], np.ones((1, len(pool_of)), dtype=np.bool_)]
+def _among(instance: Instance, label: Ints, members_of: Flags) -> Instance:
+    """Let each unit be held by the members of its label alone; a home outside them is lost.
+
+    `label` [units]; `members_of` [labels, members]. Idle units carry one label more, for everybody.
+    """
+    labels = len(members_of) + 1
+    inside = np.concatenate([members_of, np.ones((1, instance.members), dtype=np.bool_)])
+    keys_used, allowed_class = np.unique(
+        instance.allowed_class * labels + label, return_inverse=True
     )
-    may = instance.may[keys_used // (pools + 1)] & of_pool[keys_used % (pools + 1)]
+    may = instance.may[keys_used // labels] & inside[keys_used % labels]
     home = instance.home.copy()
     owned = np.flatnonzero(home >= 0)
     home[owned[~may[allowed_class[owned], home[owned]]]] = NOBODY
-    poured = replace(
+    return replace(
         instance,
         home=home,
         allowed_class=allowed_class,
         may=may,
         allowed=tuple(np.flatnonzero(row) for row in may),
     )
-    state = State(poured, home)
-    place_orphans(state)
-    return State(instance, state.place)
 
 
 def uncross(state: State, cap: Ints) -> None:

@@ -4,12 +4,13 @@ Kafka's assignor computes a target that ignores who holds what, and then spends 
 there. This one starts from who holds what: it moves what level load needs, prefers clients that
 have the state, spreads copies over racks, and lets extra copies warm up within a budget of bytes.
 
-Several plans differ in what comes first (stay, level, racks, traffic). They are tried in a fixed
-order, and the first one wins that is no worse than Kafka's own placement of the same problem in
-*every* respect that we measure: load per thread and its spread, cross-rack actives, cold moves,
-copies that share a rack. If none is, Kafka's placement is the answer, so this assignor is never
-worse. The yardstick costs a run of `high_availability`; where that is dear (see
-`limits.STREAMS_YARDSTICK_CELLS_MAX`) the plan is chosen without it.
+Several plans differ in what comes first (stay, restore, level, racks, traffic). Good enough are
+those no worse than Kafka's own placement of the same problem in *every* respect that we measure:
+load per thread and its spread, cross-rack actives, cold moves, copies that share a rack. Of these
+the best settled one wins (`Merit.rank`), else the first that restores no more than Kafka's. If none
+is good enough, Kafka's placement is the answer, so this assignor is never worse. The yardstick
+costs a run of `high_availability`; where that is dear (see `limits.STREAMS_YARDSTICK_CELLS_MAX`)
+the plan is chosen without it.
 """
 
 from collections.abc import Iterator, Sequence
