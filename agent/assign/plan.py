@@ -21,23 +21,18 @@ from agent.assign.route import pools_by_flow
 from agent.assign.shed import restore_band
 from agent.assign.state import State
 
-DIVE_CELLS_MAX = 50_000
-"""Units x members up to which rounding dives: about 1 ms for each of its flows."""
-
 RACK_CELLS_MAX = 8_000
 """Units x members up to which a plan over its least cross-rack load is routed and polished."""
 
 FLOW_CELLS_MAX = 400_000
 """Units x members up to which a flow is tried though greedy is in the band already."""
 
-POLISH_WORK_MAX = 400
-"""Work (see `Relief`) that one polish may take: some 20 ms where members hold few units."""
+POLISH_WORK_MAX = 800
+"""Work (see `Relief`) that one polish may take: some 35 ms where members hold few units."""
 
-POLISH_CELLS_MIN = 10
-"""Units x members for each work of a polish: in smaller groups there is less to find."""
-
-POLISH_WORK_CELLS = 1_600_000
-"""The same times units x members, as steps cost more in larger groups: 80 at 1000 x 20."""
+POLISH_CELLS = 4_000
+"""Units x members where that much pays: in smaller groups there is less to find, in larger ones
+a step costs more. 180, some 9 ms, at 160 x 12; 70 at 1000 x 20."""
 
 NEAR = 0.055
 """Moves above the count bound that are not searched for any more: one in nineteen."""
@@ -45,29 +40,8 @@ NEAR = 0.055
 EXACT_CELLS_MAX = 1_000
 """Units x members up to which moves are minimised exactly: 5 to 20 ms, as long as a polish."""
 
-FEW_MOVES_MAX = 4
-"""Moves up to which one too many weighs so much that an exact search pays in larger groups."""
-
-FEW_CELLS_MAX = 4_000
-"""Units x members up to which that is done."""
-
 EXACT_EFFORT = 0.05
-"""Deterministic seconds of CP-SAT for up to EXACT_CELLS_MAX; 5 to 20 ms are enough in practice."""
-
-FEW_EFFORT = 0.2
-"""The same at FEW_CELLS_MAX, some 150 ms; less by the cube of the size: 50 ms at 160 x 12."""
-
-RESCUE_CELLS_MAX = 20_000
-"""Units x members up to which an exact search helps where local steps do not reach the band."""
-
-RESCUE_EFFORT = 0.3
-"""Deterministic seconds of CP-SAT for that: at most some 0.4 s."""
-
-DIVES_MAX = 24
-"""Flows solved while rounding one placement; what is still split goes where most of it is."""
-
-DIVE_CELLS = 60_000
-"""Flows x units x members of one dive: 3 flows, about 4 ms, at 1000 x 20; all at 200 x 20."""
+"""Deterministic seconds of CP-SAT; 5 to 20 ms are enough in practice, and at most some 100 ms."""
 
 CROSS_GAIN_MIN = 5e-3
 """Share of the cross-rack load that a new plan must save, or the old one stays; and near enough
@@ -177,16 +151,12 @@ def _balanced(
 
 
 def _fewest(state: State, cap: Ints, enough: int) -> State:
-    """Take needless moves back: exactly in small groups or where few are in doubt; else try."""
-    cells = state.instance.units * state.instance.members
+    """Take needless moves back: exactly in small groups, else by trials."""
     over, _, moves = score(state, cap)
-    share = cells / FEW_CELLS_MAX
-    few = not over and moves <= FEW_MOVES_MAX and share <= 1
     if not over and moves <= enough * (1 + NEAR):
         return state
-    if cells <= EXACT_CELLS_MAX or few:
-        effort = EXACT_EFFORT if cells <= EXACT_CELLS_MAX else FEW_EFFORT * share**3
-        found = fewest_moves(state, cap, effort=effort)
+    if state.instance.units * state.instance.members <= EXACT_CELLS_MAX:
+        found = fewest_moves(state, cap, effort=EXACT_EFFORT)
         if found is not None:
             return min(state, found, key=lambda s: score(s, cap))
     return polish(state, cap, enough=enough, work=_polish_work(state.instance))
@@ -206,17 +176,15 @@ def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> St
 
 
 def _polish_work(instance: Instance) -> int:
-    cells = max(instance.units * instance.members, 1)
-    return min(POLISH_WORK_MAX, cells // POLISH_CELLS_MIN, POLISH_WORK_CELLS // cells)
+    size = max(instance.units * instance.members, 1) / POLISH_CELLS
+    return int(POLISH_WORK_MAX * min(size**2, size**-1.5))
 
 
 def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:
     """Place by one flow in which every member is a pool of its own."""
     share = np.floor(instance.capacity * bound).astype(np.int64)
     network = build_network(instance, cap, share, np.arange(instance.members))
-    cells = instance.units * instance.members
-    dives = min(DIVES_MAX, DIVE_CELLS // max(cells, 1)) if cells <= DIVE_CELLS_MAX else 0
-    place = pools_by_flow(instance, network, dives=dives)
+    place = pools_by_flow(instance, network)
     if place is None:
         return None
     state = State(instance, place)
@@ -273,12 +241,7 @@ def _best_effort(instance: Instance, bound: float, cap: Ints, state: State) -> S
     level = caps(instance, high)
     best = _best_routed(instance, bound, level, greedy_plan(instance, level))
     best = _fewest(best, level, _moves_needed(instance, level))
-    found = [best, state, State(instance, reached.place)]
-    if score(best, level)[0] > 0 and instance.units * instance.members <= RESCUE_CELLS_MAX:
-        # Local steps do not get there from home, though there is a way: search from what is known.
-        rescued = fewest_moves(found[-1], level, effort=RESCUE_EFFORT)
-        found += [] if rescued is None else [rescued]
-    return min(found, key=lambda s: _effort(s, high))
+    return min(best, state, State(instance, reached.place), key=lambda s: _effort(s, high))
 
 
 def _effort(state: State, level: float) -> tuple[float, int]:

@@ -77,7 +77,7 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
     for margin in (0, typical // 2):
         eased = np.minimum(cap, np.maximum(cap - margin, floor))
         network = build_network(instance, eased, share, pool_of, kinds_max=KINDS_MAX)
-        pool = pools_by_flow(instance, network, dives=0)
+        pool = pools_by_flow(instance, network)
         if pool is None:
             continue
         rack = np.where(pool == NOBODY, racks, rack_of_pool[pool])

@@ -1,12 +1,10 @@
 """From an optimal flow to a place for each unit: exact where flow counts units, rounded for loads.
 
-Rounding is a dive: the heaviest unit that the flow splits between home and elsewhere is fixed to
-the side that holds more of it, and the flow is solved again, until no unit is split. What leaves
-is then packed, heaviest first, where its hub has most quota left.
+A unit that the flow splits goes to the side that holds more of it. What leaves is then packed,
+heaviest first, where its hub has most quota left.
 """
 
 import heapq
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,15 +16,13 @@ STAY = -1
 """In place of a hub: the unit stays with its home pool."""
 
 
-def pools_by_flow(instance: Instance, network: Network, *, dives: int) -> Ints | None:
+def pools_by_flow(instance: Instance, network: Network) -> Ints | None:
     """Give each unit the pool of an optimal flow; None if the caps cannot hold the load.
 
     NOBODY where a unit has neither flow nor home. A load flow may exceed the room of a pool by
     less than one unit; the caller repairs that.
     """
     routes = solve_network(network)
-    if dives and not network.exact:
-        routes = _dive(network, routes, dives)
     if routes is None:
         return None
     pool = np.full(instance.units, NOBODY, dtype=np.int64)
@@ -57,37 +53,6 @@ def pools_by_flow(instance: Instance, network: Network, *, dives: int) -> Ints |
     leaving.sort()
     _pack(pool, routes, leaving)
     return pool
-
-
-def _dive(network: Network, routes: Routes | None, dives: int) -> Routes | None:
-    """Solve until no kind is split between home and elsewhere, at most so many times more."""
-    home_arc = np.full(network.kinds, NOBODY, dtype=np.int64)
-    base = network.kinds + len(network.hub_class)
-    homed = np.flatnonzero((network.tail < network.kinds) & (network.head >= base))
-    home_arc[network.tail[homed]] = homed
-    for _ in range(dives):
-        if routes is None:
-            return None
-        split = np.flatnonzero((routes.stay > 0) & (routes.stay < network.supply))
-        if not len(split):
-            break
-        kind = int(split[int(network.supply[split].argmax())])
-        stays = bool(routes.stay[kind] * 2 >= network.supply[kind])
-        for side in (stays, not stays):
-            fixed = _fix(network, kind, int(home_arc[kind]), stays=side)
-            routes = solve_network(fixed)
-            if routes is not None:
-                network = fixed
-                break
-    return routes
-
-
-def _fix(network: Network, kind: int, home_arc: int, *, stays: bool) -> Network:
-    """Give the network in which a kind wholly stays or wholly leaves."""
-    capacity = network.capacity.copy()
-    capacity[network.tail == kind] = 0 if stays else network.supply[kind]
-    capacity[home_arc] = network.supply[kind] if stays else 0
-    return replace(network, capacity=capacity)
 
 
 def _pack(pool: Ints, routes: Routes, leaving: list[tuple[float, int, int]]) -> None:

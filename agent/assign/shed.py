@@ -3,9 +3,12 @@
 Each step looks at the member that is most over and at three ways to relieve it: one unit goes
 elsewhere; one unit is exchanged for a lighter one; one unit goes where another first makes room.
 The step that relieves most for each partition moved is taken. Ties relieve with the lightest unit.
+Where none of them helps, one unit goes where several others then have to make room: it stays there,
+and the descent goes on from that member. A few of these end a deadlock of heavy units, of which no
+two fit together; the descent is taken back if it ends worse.
 
-Promises: never makes another member go over its cap; ends, because every step lowers the total
-excess. Does not: undo what turned out to be needless (`polish.py`).
+Promises: never ends with more excess in total than it began with; ends, because every step lowers
+the total excess, but for those few. Does not: undo what turned out to be needless (`polish.py`).
 
 Pairs are not enumerated: with units sorted by (holder, weight) the best partner of a unit on each
 member is one binary search away, so that a step costs (units of the member) x (members) x log.
@@ -32,6 +35,9 @@ CROSS_MOVES = 50.0
 
 PAIR_WORK = 4
 """Work of weighing pairs, in looks at single units; one is some 50 microseconds."""
+
+EJECTIONS_MAX = 4
+"""Units of one run that may go where several others have to make room; more never helped."""
 
 WORK_MAX = 10**12
 """No bound: descents end by themselves."""
@@ -82,9 +88,19 @@ class Relief:
         # Distinct weights and the rank of each unit; made where a pair is first sought.
         self._ladder = self._rank = instance.weight[:0]
         self.work, self._work_max = 0, work_max
+        # Weighing an ejection looks at all units of all members; racks have a mend of their own.
+        self._ejections = EJECTIONS_MAX if self._thorough and not self._racks else 0
+        self._deadlock: State | None = None  # what the first ejection began with
 
     def run(self) -> bool:
         """Relieve until no member is over; False when some are left that nothing helps."""
+        done = self._descend()
+        start = self._deadlock
+        if not done and start and _excess(self._state, self._cap) > _excess(start, self._cap):
+            self._state.become(start)
+        return done
+
+    def _descend(self) -> bool:
         if not len(self._cap):
             return True
         room = self._cap - self._state.weight_on
@@ -94,7 +110,8 @@ class Relief:
             source = int(least.argmin())
             if least[source] >= 0:
                 return not stuck
-            step = self._best_step(source, -int(room[source]), room)
+            excess = -int(room[source])
+            step = self._best_step(source, excess, room) or self._ejection(source, excess, room)
             if step is None:
                 stuck.add(source)
                 least[source] = 0
@@ -217,6 +234,40 @@ class Relief:
             for step in (self._exchange(wanted, comes), self._make_room(wanted, goes)):
                 if step is not None and (best is None or step.worth > best.worth * (1 + 1e-9)):
                     best = step
+        return best
+
+    def _ejection(self, source: int, excess: int, room: Ints) -> _Step | None:
+        """Send one unit where several others then have to make room, each of which fits somewhere.
+
+        Worth is relief for each unit that then moves, the heaviest first. The unit stays there.
+        """
+        units = self._held.by(source)
+        units = units[self._movable[units]]
+        if not len(units) or not self._ejections:
+            return None
+        self.work += PAIR_WORK
+        weight = self._weight[units]
+        may_go = self._may[self._class[units]]
+        best: _Step | None = None
+        for member in np.flatnonzero(room >= 0).tolist():
+            others = np.maximum(room, 0)
+            others[member], others[source] = 0, max(0, int(weight.max()) - excess)
+            give = self._held.by(member)
+            give = self._weight[give[self._movable[give]]]
+            given = np.cumsum(-np.sort(-give[give <= others.max()]))
+            need = weight - room[member]
+            enough = min(int(given[-1]) if len(given) else 0, int(others.sum()))
+            some = np.flatnonzero(may_go[:, member] & (need <= enough))
+            if not len(some):
+                continue
+            worth = np.minimum(weight[some], excess) / (2 + np.searchsorted(given, need[some]))
+            at = int(worth.argmax())
+            if best is None or worth[at] > best.worth:
+                best = _Step(float(worth[at]), (int(units[some[at]]),), (member,))
+        if best is not None:
+            self._ejections -= 1
+            self._movable[best.units[0]] = False
+            self._deadlock = self._deadlock or self._state.copy()
         return best
 
     def _ranked(self, others: Ints) -> tuple[Ints, Ints]:
@@ -388,6 +439,10 @@ def _best_cell(relief: Ints, price: Floats, shifted: Ints) -> tuple[float, int, 
     rows, columns = np.nonzero(worth >= top * (1 - 1e-12))
     pick = int(np.broadcast_to(shifted, worth.shape)[rows, columns].argmin())
     return top, int(rows[pick]), int(columns[pick])
+
+
+def _excess(state: State, cap: Ints) -> int:
+    return int(np.maximum(state.weight_on - cap, 0).sum())
 
 
 def restore_band(state: State, cap: Ints) -> bool:

@@ -30,6 +30,11 @@ class State:
         """Give an independent copy."""
         return State(self.instance, self.place)
 
+    def become(self, other: "State") -> None:
+        """Place every unit as in another state of the same instance."""
+        self.place[:] = other.place
+        self.weight_on[:] = other.weight_on
+
     def utilisation_max(self) -> float:
         """Give the largest utilisation, in weight per unit of capacity."""
         if not self.instance.members:
