@@ -152,8 +152,8 @@ def _balanced(
 
 def _fewest(state: State, cap: Ints, enough: int) -> State:
     """Take needless moves back: exactly in small groups, else by trials."""
-    over, _, moves = score(state, cap)
-    if not over and moves <= enough * (1 + NEAR):
+    over, _, moves, waits = score(state, cap)
+    if not over and not waits and moves <= enough * (1 + NEAR):
         return state
     if state.instance.units * state.instance.members <= EXACT_CELLS_MAX:
         found = fewest_moves(state, cap, effort=EXACT_EFFORT)
@@ -268,7 +268,7 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
         restore_band(inside, reach)
         uncross(inside, reach)
         found.append(inside)
-        over, crossing, _ = score(inside, reach)
+        over, crossing, *_ = score(inside, reach)
         if crossing and not floor:
             floor = cross_floor(instance, bound, reach) * (1 + CROSS_GAIN_MIN)
         if not over and crossing <= floor:

@@ -10,7 +10,7 @@ import numpy as np
 from agent.assign.model import Flags, Ints
 from agent.assign.racks import cross_load
 from agent.assign.shed import Relief
-from agent.assign.state import State
+from agent.assign.state import State, backlogged
 
 SEQUENCE = 20_261_121
 """Start of the fixed sequence of trials; any number does, changing it changes plans."""
@@ -31,8 +31,8 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work:
     trial = 0
     while work > 0:
         trial += 1
-        over, cross, moves = best_score
-        if not over and (cross <= enough_cross if racks else moves <= enough):
+        over, cross, moves, waits = best_score
+        if not over and (cross <= enough_cross if racks else moves <= enough and not waits):
             break
         candidate = best.copy()
         frozen = _disturb(candidate, cap, sequence)
@@ -48,10 +48,14 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work:
     return best
 
 
-def score(state: State, cap: Ints) -> tuple[int, int, int]:
-    """Weight over the caps, weight across racks, partitions away from home: less is better."""
+def score(state: State, cap: Ints) -> tuple[int, int, int, int]:
+    """Weight over the caps, across racks; partitions away from home, units behind a backlog.
+
+    Less is better, in this order.
+    """
     over = int(np.maximum(state.weight_on - cap, 0).sum())
-    return over, cross_load(state), state.moves()
+    waits = state.arrivals_at(backlogged(state.instance, cap))
+    return over, cross_load(state), state.moves(), waits
 
 
 def return_home(state: State, cap: Ints) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.assign.model import Flags, Floats, Ints, gathered
-from agent.assign.state import State
+from agent.assign.state import State, backlogged
 
 CELLS = 10_000
 """(unit, member) cells looked at in one vectorised bite: some ten microseconds."""
@@ -32,6 +32,9 @@ BULK = 4
 
 CROSS_MOVES = 50.0
 """Moves that one mean load across racks is worth while relieving."""
+
+WAIT_MOVES = 0.5
+"""Moves that it is worth not to arrive at a member with a backlog."""
 
 PAIR_WORK = 4
 """Work of weighing pairs, in looks at single units; one is some 50 microseconds."""
@@ -81,6 +84,7 @@ class Relief:
         self._equal = not np.ptp(instance.capacity) if instance.members else True
         self._thorough = instance.units * instance.members <= SCAN_MAX
         self._racks = instance.has_racks
+        self._wait = np.where(backlogged(instance, cap), WAIT_MOVES, 0.0)
         mean = instance.weight.sum() / max(instance.units, 1)
         self._cross_price = CROSS_MOVES / max(mean, 1.0)
         self._cells_left = PAIR_CELLS_MAX
@@ -156,16 +160,19 @@ class Relief:
     def _price(self, units: Ints, targets: Ints) -> Floats:
         """Partitions moved by sending units to targets (broadcast); below 0 when they return.
 
-        Load that starts to cross racks is priced as that of many moves.
+        Load that starts to cross racks is priced as that of many moves, arriving where a backlog
+        has to be worked off as that of a part of one.
         """
-        home, toll = self._home[units], self._toll[units]
-        leaves = (self._state.place[units] == home) & (home >= 0)
+        home, toll, place = self._home[units], self._toll[units], self._state.place[units]
+        leaves = (place == home) & (home >= 0)
         returns = (targets == home) & ~leaves
         price = np.where(leaves, toll, 0) - np.where(returns, toll, 0)
+        price = price + np.where((home >= 0) & ~returns, self._wait[targets], 0)
+        price = price - np.where((home >= 0) & ~leaves, self._wait[place], 0)
         if not self._racks:
-            return price.astype(np.float64)
-        instance, here = self._state.instance, self._state.place[units]
-        more = instance.cross_of(units, targets) - instance.cross_of(units, here)
+            return price
+        instance = self._state.instance
+        more = instance.cross_of(units, targets) - instance.cross_of(units, place)
         return np.asarray(price + more * self._cross_price)
 
     def _single(self, units: Ints, source: int, excess: int, room: Ints) -> _Step | None:
@@ -209,6 +216,8 @@ class Relief:
         home = int(self._home[unit])
         if home >= 0 and fits[home]:
             return home
+        calm = fits & (self._wait == 0)
+        fits = calm if calm.any() else fits
         if self._tight:
             return int(np.where(fits, room, np.iinfo(np.int64).max).argmin())
         after = self._state.weight_on

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agent.assign.instance import Instance
-from agent.assign.model import NOBODY, Ints
+from agent.assign.model import NOBODY, Flags, Ints
 
 
 class State:
@@ -47,8 +47,21 @@ class State:
         members = np.flatnonzero(excess > 0)
         return np.asarray(members[np.lexsort((members, -excess[members]))])
 
+    def arrivals_at(self, members: Flags) -> int:
+        """Count the units that came to these members from another one."""
+        came = (self.place >= 0) & (self.instance.home >= 0) & (self.place != self.instance.home)
+        return int(members[self.place[came]].sum())
+
     def moves(self) -> int:
         """Count the partitions away from home."""
         instance = self.instance
         away = (instance.home >= 0) & (self.place != instance.home)
         return int(instance.toll[away].sum())
+
+
+def backlogged(instance: Instance, cap: Ints) -> Flags:
+    """Tell which members are over their caps as things are: what comes to them waits in line."""
+    homed = instance.home >= 0
+    held = np.zeros(instance.members, dtype=np.int64)
+    np.add.at(held, instance.home[homed], instance.weight[homed])
+    return held > cap
