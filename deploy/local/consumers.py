@@ -50,7 +50,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # Little prefetch: what a capped consumer has fetched already is latency, and what it has
     # fetched of one partition the others have to wait for.
     "max.partition.fetch.bytes": "8192",
-    "fetch.max.bytes": "32768",
+    "fetch.max.bytes": "16384",
     "fetch.min.bytes": "8192",
     "fetch.max.wait.ms": "100",
     "enable.metrics.push": "false",
