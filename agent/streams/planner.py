@@ -70,20 +70,13 @@ class Merit:
     bytes_restored: int
     followup: bool
 
-    @property
-    def rank(self) -> tuple[bool, float, int, int, int, int]:
+    def rank(self, *, racks: bool) -> tuple[float, ...]:
         """Order plans that are good enough: settled first, level, then what disturbs least.
 
-        What is level now is not set in motion by the next event.
+        What is level now is not set in motion by the next event. `racks` says if they count.
         """
-        return (
-            self.followup,
-            self.load_spread,
-            self.bytes_restored,
-            self.cold_moves,
-            self.shared_racks,
-            self.cross_rack,
-        )
+        order = (self.followup, self.load_spread, self.bytes_restored, self.cold_moves)
+        return (*order, self.shared_racks, self.cross_rack) if racks else order
 
     def no_worse(self, other: "Merit", *, traffic: bool = True) -> bool:
         """Whether nothing here is worse than there; `traffic` says if that counts, too."""
@@ -158,7 +151,8 @@ def assign(problem: Problem) -> Placement:
         good = _level_enough(found, good, yardstick)
     settled = [(plan, merit) for plan, merit in good if not merit.followup]
     if settled:
-        return min(settled, key=lambda found: found[1].rank)[0]
+        racks = problem.config.strategy != "none"
+        return min(settled, key=lambda found: found[1].rank(racks=racks))[0]
     # All are on their way: the plan that comes first does so in every round, and gets there.
     frugal = [plan for plan, merit in good if merit.bytes_restored <= yardstick.bytes_restored]
     return next(iter([*frugal, *(plan for plan, _ in good)]), kafka)
