@@ -32,7 +32,7 @@ POLISH_WORK_MAX = 800
 
 POLISH_CELLS = 4_000
 """Units x members where that much pays: in smaller groups there is less to find, in larger ones
-a step costs more. 180, some 9 ms, at 160 x 12; 70 at 1000 x 20."""
+a step costs more. 180, some 9 ms, at 160 x 12; 30 at 1000 x 20."""
 
 NEAR = 0.055
 """Moves above the count bound that are not searched for any more: one in nineteen."""
@@ -177,7 +177,7 @@ def _best_routed(instance: Instance, bound: float, cap: Ints, best: State) -> St
 
 def _polish_work(instance: Instance) -> int:
     size = max(instance.units * instance.members, 1) / POLISH_CELLS
-    return int(POLISH_WORK_MAX * min(size**2, size**-1.5))
+    return int(POLISH_WORK_MAX * min(size**2, size**-2))
 
 
 def _by_flow(instance: Instance, bound: float, cap: Ints) -> State | None:

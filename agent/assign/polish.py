@@ -19,6 +19,10 @@ TRIAL_WORK = 2
 """Work of one trial beside its relief, in the units of `Relief.work`."""
 
 
+FEW_MOVES = 4
+"""Moves up to which one too many weighs so much that twice the work pays."""
+
+
 def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work: int) -> State:
     """Search for fewer moves, and less across racks, until enough or out of work.
 
@@ -28,8 +32,8 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work:
     return_home(state, cap)
     best, best_score = state, score(state, cap)
     sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
-    trial = 0
-    while work > 0:
+    trial = spent = 0
+    while spent < work * (2 if best_score[2] <= FEW_MOVES else 1):
         trial += 1
         over, cross, moves, waits = best_score
         if not over and (cross <= enough_cross if racks else moves <= enough and not waits):
@@ -40,7 +44,7 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work:
             break
         relief = Relief(candidate, cap, tight=trial % 3 != 1, frozen=frozen, work_max=work)
         relief.run()
-        work -= relief.work + TRIAL_WORK
+        spent += relief.work + TRIAL_WORK
         return_home(candidate, cap)
         found = score(candidate, cap)
         if found <= best_score:
