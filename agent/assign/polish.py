@@ -144,7 +144,7 @@ def hand_over_giants(state: State, cap: Ints) -> None:
         excess = int(state.weight_on[source] - cap[source])
         rest = instance.weight[units[units != giant]]
         staying = _fewest(rest, excess)
-        if staying < 3:
+        if staying < 2:
             continue
         leaving = int(instance.toll[giant]) + _fewest(rest, excess - weight)
         best, target = staying, source
