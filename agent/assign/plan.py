@@ -259,13 +259,18 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
     reach = np.maximum(cap, caps(instance, state.utilisation_max()))
     if is_uniform(instance):
         return _by_flow(instance, bound, reach) or state
+    blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
     found: list[State] = []
     floor = 0.0
     for poured in confined(instance, bound, reach):
         restore_band(poured, reach)
         return_home(poured, reach)
         inside = State(instance, poured.place)
-        restore_band(inside, reach)
+        if not restore_band(inside, reach):
+            # A little crossing may be what is left: without its price more steps are open.
+            freed = State(blind, inside.place)
+            restore_band(freed, reach)
+            inside = State(instance, freed.place)
         uncross(inside, reach)
         found.append(inside)
         over, crossing, *_ = score(inside, reach)
