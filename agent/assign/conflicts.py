@@ -48,9 +48,7 @@ def separate(state: State, cap: Ints) -> State:
     starts = [state]
     if (state.instance.home == NOBODY).all():
         starts.append(_build_apart(state.instance, cap))
-    best = min(
-        starts, key=lambda s: (int(np.maximum(s.weight_on - cap, 0).sum()), count_conflicts(s))
-    )
+    best = min(starts, key=lambda s: (s.excess(cap), count_conflicts(s)))
     found = _Search(best, cap).run()
     _return_apart(found, cap)
     return found

@@ -5,8 +5,8 @@ member; CP-SAT minimises what leaves home. `shed` and `polish` look one exchange
 heavy units the way into the band may need more than that at once.
 
 Promises: inside the caps wherever something is returned; bounded by counted work, so that the same
-state gives the same result on a slow machine. Where the work runs out it may move
-more than the state it got; the caller keeps the better of the two.
+state gives the same result on a slow machine. Where the work runs out it may move more than the
+state it got; the caller keeps the better of the two.
 """
 
 import numpy as np

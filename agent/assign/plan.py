@@ -65,7 +65,7 @@ def band(instance: Instance, imbalance: float) -> tuple[float, Ints]:
 
 def greedy_plan(instance: Instance, cap: Ints) -> State:
     """Keep, place, relieve, blind to racks: the plan without flow."""
-    instance = replace(instance, cross_share=np.zeros_like(instance.cross_share))
+    instance = instance.blind()
     state = sticky_start(instance)
     place_orphans(state)
     if (state.weight_on > cap).any() and not is_uniform(instance):
@@ -94,7 +94,7 @@ def _plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
     start = _start_if_ideal(instance, bound, cap)
     if start is not None:
         return start
-    blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
+    blind = instance.blind()
     thorough = not instance.has_racks
     balanced = _balanced(blind, bound, cap, State(blind, greedy.place), thorough=thorough)
     state = State(instance, balanced.place)
@@ -205,8 +205,7 @@ def _moves_needed(instance: Instance, cap: Ints) -> int:
         return 0
     home, weight = instance.home, instance.weight
     homed = np.flatnonzero(home >= 0)
-    total = np.zeros(instance.members, dtype=np.int64)
-    np.add.at(total, home[homed], weight[homed])
+    total = sticky_start(instance).weight_on
     homed = homed[(total > cap)[home[homed]]]
     if not len(homed):
         return 0
@@ -259,7 +258,7 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> St
     reach = np.maximum(cap, caps(instance, state.utilisation_max()))
     if is_uniform(instance):
         return _by_flow(instance, bound, reach) or state
-    blind = replace(instance, cross_share=np.zeros_like(instance.cross_share))
+    blind = instance.blind()
     found: list[State] = []
     floor = 0.0
     for poured in confined(instance, bound, reach):

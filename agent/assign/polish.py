@@ -18,7 +18,6 @@ SEQUENCE = 20_261_121
 TRIAL_WORK = 2
 """Work of one trial beside its relief, in the units of `Relief.work`."""
 
-
 FEW_MOVES = 4
 """Moves up to which one too many weighs so much that twice the work pays."""
 
@@ -57,9 +56,8 @@ def score(state: State, cap: Ints) -> tuple[int, int, int, int]:
 
     Less is better, in this order.
     """
-    over = int(np.maximum(state.weight_on - cap, 0).sum())
     waits = state.arrivals_at(backlogged(state.instance, cap))
-    return over, cross_load(state), state.moves(), waits
+    return state.excess(cap), cross_load(state), state.moves(), waits
 
 
 def return_home(state: State, cap: Ints) -> None:

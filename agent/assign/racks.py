@@ -81,9 +81,7 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
         if pool is None:
             continue
         rack = np.where(pool == NOBODY, racks, rack_of_pool[pool])
-        inside = replace(
-            _among(instance, rack, in_rack), cross_share=np.zeros_like(instance.cross_share)
-        )
+        inside = _among(instance, rack, in_rack).blind()
         poured = sticky_start(_among(inside, np.where(pool == NOBODY, pools, pool), in_pool))
         place_orphans(poured)
         yield State(inside, poured.place)

@@ -100,7 +100,7 @@ class Relief:
         """Relieve until no member is over; False when some are left that nothing helps."""
         done = self._descend()
         start = self._deadlock
-        if not done and start and _excess(self._state, self._cap) > _excess(start, self._cap):
+        if not done and start and self._state.excess(self._cap) > start.excess(self._cap):
             self._state.become(start)
         return done
 
@@ -448,10 +448,6 @@ def _best_cell(relief: Ints, price: Floats, shifted: Ints) -> tuple[float, int, 
     rows, columns = np.nonzero(worth >= top * (1 - 1e-12))
     pick = int(np.broadcast_to(shifted, worth.shape)[rows, columns].argmin())
     return top, int(rows[pick]), int(columns[pick])
-
-
-def _excess(state: State, cap: Ints) -> int:
-    return int(np.maximum(state.weight_on - cap, 0).sum())
 
 
 def restore_band(state: State, cap: Ints) -> bool:

@@ -47,6 +47,10 @@ class State:
         members = np.flatnonzero(excess > 0)
         return np.asarray(members[np.lexsort((members, -excess[members]))])
 
+    def excess(self, cap: Ints) -> int:
+        """Sum the weight over the caps."""
+        return int(np.maximum(self.weight_on - cap, 0).sum())
+
     def arrivals_at(self, members: Flags) -> int:
         """Count the units that came to these members from another one."""
         came = (self.place >= 0) & (self.instance.home >= 0) & (self.place != self.instance.home)
@@ -61,7 +65,4 @@ class State:
 
 def backlogged(instance: Instance, cap: Ints) -> Flags:
     """Tell which members are over their caps as things are: what comes to them waits in line."""
-    homed = instance.home >= 0
-    held = np.zeros(instance.members, dtype=np.int64)
-    np.add.at(held, instance.home[homed], instance.weight[homed])
-    return held > cap
+    return State(instance, instance.home).weight_on > cap
