@@ -4,17 +4,26 @@ The agent only verifies; a topic is created by `plimsoll topics create` and by n
 lost topic can never be replaced silently by an empty one.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from agent import wire
 from agent.clients import Cluster
 
 HOUR_MS: Final = 3_600_000
 TIMEOUT_S: Final = 20.0
+POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,11 @@ def commands(bootstrap_servers: str, replication: int) -> list[str]:
 
 
 def create(cluster: Cluster, replication: int | None = None) -> list[str]:
-    """Create what is missing and wait until it has leaders; returns the names created."""
+    """Create what is missing and wait until every broker knows its leaders.
+
+    Returns the names created. Raises KafkaException when the cluster refuses, or when a broker
+    does not know the topics in time.
+    """
     admin = AdminClient(cluster.confluent())
     metadata = admin.list_topics(timeout=TIMEOUT_S)
     factor = replication or min(3, len(metadata.brokers))
@@ -81,7 +94,32 @@ def create(cluster: Cluster, replication: int | None = None) -> list[str]:
     )
     for future in futures.values():
         future.result(timeout=TIMEOUT_S)
-    return [spec.name for spec in missing]
+    made = [spec.name for spec in missing]
+    deadline = time.monotonic() + TIMEOUT_S
+    for broker in metadata.brokers.values():
+        address = f"{broker.host}:{broker.port}"
+        via = AdminClient(replace(cluster, bootstrap_servers=address).confluent())
+        while not _has_leaders(via.list_topics(timeout=TIMEOUT_S), made):
+            if time.monotonic() > deadline:
+                raise KafkaException(
+                    KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{address} does not know {made}")
+                )
+            time.sleep(POLL_S)
+    return made
+
+
+def _has_leaders(metadata: ClusterMetadata, names: Collection[str]) -> bool:
+    """Say whether a broker's answer names a leader for every partition of the topics.
+
+    The brokers learn of a new topic after the controller has confirmed it, each in its own time.
+    """
+    topics = [metadata.topics.get(name) for name in names]
+    return all(
+        topic is not None
+        and topic.partitions
+        and all(partition.leader >= 0 for partition in topic.partitions.values())
+        for topic in topics
+    )
 
 
 def check(cluster: Cluster) -> list[str]:

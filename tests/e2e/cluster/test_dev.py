@@ -19,8 +19,9 @@ def test_up_stays_and_down_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         servers = runner.invoke(app, ["up"]).stdout.strip()
         assert runner.invoke(app, ["up"]).stdout.strip() == servers
         assert runner.invoke(app, ["status"]).exit_code == 0
-        topics = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics
-        assert {"plimsoll.targets", "plimsoll.config", "plimsoll.membership"} <= topics.keys()
+        for address in servers.split(","):
+            topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=10).topics
+            assert {"plimsoll.targets", "plimsoll.config", "plimsoll.membership"} <= topics.keys()
         state = (tmp_path / "dev" / "cluster.json").read_text()
     finally:
         assert runner.invoke(app, ["down"]).exit_code == 0
