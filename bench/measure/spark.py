@@ -82,7 +82,6 @@ def running(master: str) -> Iterator[tuple[LocalCluster, Job, Leash]]:
     """Give a cluster with Plimsoll's topics and the job on it."""
     with LocalCluster() as cluster, Leash() as leash:
         topics.create(Cluster(cluster.bootstrap_servers))
-        cluster.wait_topics([spec.name for spec in topics.TOPICS])
         job = Job(leash, cluster.bootstrap_servers, cluster.node(1).folder, master)
         yield cluster, job, leash
 

@@ -63,7 +63,7 @@ class Stage:
         if created.wait(120):
             raise RuntimeError(f"plimsoll topics create failed; see {log}")
         create_topics(self._servers, self.topics, self.traffic.partitions)
-        self.cluster.wait_topics([*self.topics, "plimsoll.targets"])
+        self.cluster.wait_topics(self.topics)
 
     def start_plimsoll(self) -> None:
         """Start collector, pipeline and agent, each as its own process."""

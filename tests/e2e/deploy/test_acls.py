@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from agent import topics, wire
+from agent import wire
 from deploy.kafka.acls import Grant, grants, principals
 from deploy.kafka.secured import SecuredCluster, bindings
 from deploy.local.artifacts import fetch, plugin_jar
@@ -80,7 +80,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
         made.allow([_own("topic", TOPIC), _own("group", GROUP)])
         create = made.plimsoll("plimsoll-provisioner", "topics", "create")
         subprocess.run(create, check=True, timeout=60)
-        made.cluster.wait_topics([spec.name for spec in topics.TOPICS])
         made.cluster.create_topic(TOPIC, len(LOADS))
         yield made
 

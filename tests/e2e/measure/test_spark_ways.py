@@ -150,7 +150,6 @@ def test_one_job_everywhere(
 ) -> None:
     """`--master` alone changes, and every way gives the same loads."""
     topics.create(Cluster(cluster.bootstrap_servers))
-    cluster.wait_topics([spec.name for spec in topics.TOPICS])
     topic = fresh_name("ways")
     metrics(cluster.bootstrap_servers, topic)
     masters = {

@@ -154,7 +154,6 @@ class Story:
         self._plimsoll("topics", "create").wait(120)
         for topic in (WORDS, COUNTS):
             cluster.create_topic(topic, PARTITIONS, replicas=3)
-        cluster.wait_topics(["plimsoll.targets", "plimsoll.membership"])
         self.speaker = Speaker(self.servers)
 
     # -- what runs ----------------------------------------------------------------------------
