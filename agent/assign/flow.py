@@ -86,20 +86,19 @@ def build_network(
     pool_of: Ints,
     *,
     kinds_max: int = KINDS_MAX,
-    classes_only: bool = False,
+    lightest: int = 0,
 ) -> Network:
     """Lay out the network: members may hold `cap` [M], their fair share is `share` [M].
 
-    Above `kinds_max` units their loads are put in classes; `classes_only` has all loads in one.
+    Above `kinds_max` units their loads are put in classes; units lighter than `lightest` are told
+    apart by all but their load.
     """
     exact = is_uniform(instance)
     pools = int(pool_of.max()) + 1
     pool_rack = np.zeros(pools, dtype=np.int64)
     pool_rack[pool_of] = instance.member_rack
     grain = int(instance.weight[0]) if exact else max(1.0, instance.weight.sum() / FLOW_TOTAL)
-    kind_of, first, flow_of_unit = _kinds(
-        instance, pool_of, grain, kinds_max, classes_only=classes_only
-    )
+    kind_of, first, flow_of_unit = _kinds(instance, pool_of, grain, kinds_max, lightest)
     kinds = len(first)
     counted = kind_of >= 0
     supply = np.bincount(
@@ -200,16 +199,14 @@ def read_routes(network: Network, flow: Ints, cost: int) -> Routes:
 
 
 def _kinds(
-    instance: Instance, pool_of: Ints, grain: float, kinds_max: int, *, classes_only: bool
+    instance: Instance, pool_of: Ints, grain: float, kinds_max: int, lightest: int
 ) -> tuple[Ints, Ints, Ints]:
     """Give each unit's kind, the first unit of each kind, and each unit's flow."""
     flow = np.rint(instance.weight / grain).astype(np.int64)
     home_pool = np.where(instance.home >= 0, pool_of[instance.home], NOBODY)
     counted = np.flatnonzero(flow > 0)
-    size = instance.weight
-    if classes_only:
-        size = np.zeros_like(size)
-    elif len(counted) > kinds_max:
+    size = np.where(instance.weight < lightest, 0, instance.weight)
+    if np.count_nonzero(size) > kinds_max:
         size = np.rint(np.log(np.maximum(size, 1)) / np.log(CLASS_RATIO)).astype(np.int64)
     columns = np.stack([home_pool, instance.allowed_class, instance.profile, size, instance.toll])
     kind_of = np.full(instance.units, NOBODY, dtype=np.int64)

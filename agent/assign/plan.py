@@ -16,7 +16,7 @@ from agent.assign.greedy import place_orphans, sticky_start
 from agent.assign.instance import Instance
 from agent.assign.model import NOBODY, Floats, Ints, gathered
 from agent.assign.polish import hand_over_giants, polish, return_home, score
-from agent.assign.racks import confined, cross_floor, cross_load, uncross
+from agent.assign.racks import KINDS_MAX, confined, cross_floor, cross_load, uncross
 from agent.assign.route import pools_by_flow
 from agent.assign.shed import restore_band
 from agent.assign.state import State
@@ -43,9 +43,15 @@ EXACT_CELLS_MAX = 1_000
 EXACT_EFFORT = 0.05
 """Deterministic seconds of CP-SAT; 5 to 20 ms are enough in practice, and at most some 100 ms."""
 
-CROSS_GAIN_MIN = 5e-3
+POURS = ((0.6, 0.85, 0.96), (0.8, 0.95), ())
+"""Ways to pour racks (see `confined`), tried one after another; where units are many, the last."""
+
+CROSS_GAIN_MIN = 1.5e-2
 """Share of the cross-rack load that a new plan must save, or the old one stays; and near enough
 to the least."""
+
+MENDED_MAX = 0.05
+"""Share of all load that may cross with those who had no owner for a mend to be tried first."""
 
 SETTLE_ROUNDS_MAX = 4
 """Plans made from their own answer until nothing moves; two do in practice."""
@@ -64,15 +70,19 @@ def band(instance: Instance, imbalance: float) -> tuple[float, Ints]:
 
 
 def greedy_plan(instance: Instance, cap: Ints) -> State:
-    """Keep, place, relieve, blind to racks: the plan without flow."""
-    instance = instance.blind()
-    state = sticky_start(instance)
+    """Keep, place, and (unless racks will have a say in it) relieve: the plan without flow."""
+    state = sticky_start(instance.blind())
     place_orphans(state)
-    if (state.weight_on > cap).any() and not is_uniform(instance):
+    if not instance.has_racks:
+        _relieve(state, cap)
+    return state
+
+
+def _relieve(state: State, cap: Ints) -> None:
+    if (state.weight_on > cap).any() and not is_uniform(state.instance):
         hand_over_giants(state, cap)
         restore_band(state, cap)
         return_home(state, cap)
-    return state
 
 
 def settled_plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
@@ -94,12 +104,10 @@ def _plan(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
     start = _start_if_ideal(instance, bound, cap)
     if start is not None:
         return start
-    blind = instance.blind()
-    thorough = not instance.has_racks
-    balanced = _balanced(blind, bound, cap, State(blind, greedy.place), thorough=thorough)
-    state = State(instance, balanced.place)
     if instance.has_racks:
-        state = _rack_aware(instance, bound, cap, state)
+        state = _rack_aware(instance, bound, cap, greedy)
+    else:
+        state = _balanced(instance, bound, cap, greedy)
     if instance.has_conflicts:
         state = separate(state, np.maximum(cap, state.weight_on))
     return _unless_start_is_as_good(instance, cap, state)
@@ -113,9 +121,14 @@ def _start_if_ideal(instance: Instance, bound: float, cap: Ints) -> State | None
     if (start.weight_on > cap).any() or count_conflicts(start):
         return None
     crossing = cross_load(start)
-    if crossing and crossing * (1 - CROSS_GAIN_MIN) > cross_floor(instance, bound, cap):
+    if crossing and crossing > _near(instance, cross_floor(instance, bound, cap)):
         return None
     return start
+
+
+def _near(instance: Instance, crossing: float) -> float:
+    """Give how much may cross racks to be as good as `crossing`; equal loads reach the optimum."""
+    return crossing * (1 + (1e-9 if is_uniform(instance) else CROSS_GAIN_MIN))
 
 
 def _unless_start_is_as_good(instance: Instance, cap: Ints, state: State) -> State:
@@ -127,7 +140,7 @@ def _unless_start_is_as_good(instance: Instance, cap: Ints, state: State) -> Sta
         return state
     if count_conflicts(start) > count_conflicts(state):
         return state
-    if cross_load(start) * (1 - CROSS_GAIN_MIN) > cross_load(state):
+    if cross_load(start) > _near(instance, cross_load(state)):
         return state
     return start
 
@@ -253,37 +266,69 @@ def _level(cap: Ints, capacity: Floats) -> float:
     return float((cap / capacity).min(initial=np.inf)) if len(cap) else 0.0
 
 
-def _rack_aware(instance: Instance, bound: float, cap: Ints, state: State) -> State:
-    """Place with the least load across racks, at the balance that `state` has shown possible."""
-    reach = np.maximum(cap, caps(instance, state.utilisation_max()))
+def _rack_aware(instance: Instance, bound: float, cap: Ints, greedy: State) -> State:
+    """Place with the least load across racks, at the best balance that can be shown possible."""
     if is_uniform(instance):
-        return _by_flow(instance, bound, reach) or state
-    blind = instance.blind()
-    found: list[State] = []
-    floor = 0.0
-    for poured in confined(instance, bound, reach):
-        restore_band(poured, reach)
-        return_home(poured, reach)
-        inside = State(instance, poured.place)
-        if not restore_band(inside, reach):
-            # A little crossing may be what is left: without its price more steps are open.
-            freed = State(blind, inside.place)
-            restore_band(freed, reach)
-            inside = State(instance, freed.place)
-        uncross(inside, reach)
-        found.append(inside)
-        over, crossing, *_ = score(inside, reach)
-        if crossing and not floor:
-            floor = cross_floor(instance, bound, reach) * (1 + CROSS_GAIN_MIN)
-        if not over and crossing <= floor:
-            return inside
-    mended = state.copy()
-    uncross(mended, reach)
-    best = min([mended, *found], key=lambda s: score(s, reach))
-    if instance.units * instance.members <= RACK_CELLS_MAX:
+        placed = _by_flow(instance, bound, cap)
+        if placed is not None:
+            return placed
+    floor = _near(instance, cross_floor(instance, bound, cap))
+    kept = _mended(State(instance, greedy.place), cap, floor)
+    if kept is not None:
+        return kept
+    best, reach = _poured(instance, bound, cap, floor), cap
+    if best is None or score(best, cap)[0]:
+        blind = State(instance.blind(), greedy.place)
+        _relieve(blind, cap)
+        state = State(instance, _balanced(blind.instance, bound, cap, blind, thorough=False).place)
+        reach = np.maximum(cap, caps(instance, state.utilisation_max()))
+        uncross(state, reach)
+        again = _poured(instance, bound, reach, floor) if (reach > cap).any() else best
+        best = min([state, *([again] if again else [])], key=lambda s: score(s, reach))
+    enough, crossing = _moves_needed(instance, cap), cross_load(best)
+    if crossing > floor and instance.units * instance.members <= RACK_CELLS_MAX:
         best = _best_routed(instance, bound, reach, best)
         uncross(best, reach)
-        best = polish(
-            best, reach, enough=0, enough_cross=int(floor), work=_polish_work(instance) // 4
-        )
+        enough, crossing = best.moves(), int(floor)
+    near = max(crossing, int(floor))
+    work = _polish_work(instance) // 4
+    return polish(best, reach, enough=enough, enough_cross=near, work=work)
+
+
+def _mended(state: State, cap: Ints, floor: float) -> State | None:
+    """Relieve and mend what is there, if owners are near replicas already: that moves least."""
+    instance = state.instance
+    homed = np.flatnonzero(instance.home >= 0)
+    crossing = int(instance.cross_of(homed, instance.home[homed]).sum())
+    orphans = cross_load(state) - crossing
+    if crossing > floor or orphans > instance.weight.sum() * MENDED_MAX:
+        return None
+    if not restore_band(state, cap):
+        return None
+    uncross(state, cap)
+    enough = _moves_needed(instance, cap)
+    work = _polish_work(instance)
+    state = polish(state, cap, enough=enough, enough_cross=int(floor), work=work)
+    return state if cross_load(state) <= floor else None
+
+
+def _poured(instance: Instance, bound: float, cap: Ints, floor: float) -> State | None:
+    """Place by flow over racks, relieve, mend: the best of a few, the first that is near enough."""
+    best: State | None = None
+    ways = POURS if instance.units <= KINDS_MAX else POURS[-1:]
+    for poured in confined(instance, bound, cap, ways):
+        restore_band(poured, cap)
+        return_home(poured, cap)
+        state = State(instance, poured.place)
+        if not restore_band(state, cap):
+            # Without the price of crossing more steps are open.
+            freed = State(instance.blind(), state.place)
+            restore_band(freed, cap)
+            state = State(instance, freed.place)
+        if cross_load(state) > floor:
+            uncross(state, cap)
+        best = min([state, *([best] if best else [])], key=lambda s: score(s, cap))
+        over, crossing, *_ = score(best, cap)
+        if not over and crossing <= floor:
+            break
     return best

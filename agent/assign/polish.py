@@ -25,17 +25,21 @@ FEW_MOVES = 4
 def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work: int) -> State:
     """Search for fewer moves, and less across racks, until enough or out of work.
 
-    With racks it is enough that the load across racks is down to `enough_cross`.
+    Between loads across racks of at most `enough_cross` there is no difference.
     """
-    racks = state.instance.has_racks
+
+    def rank(state: State) -> tuple[int, int, int, int]:
+        over, cross, moves, waits = score(state, cap)
+        return over, max(cross, enough_cross), moves, waits
+
     return_home(state, cap)
-    best, best_score = state, score(state, cap)
+    best, best_score = state, rank(state)
     sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
     trial = spent = 0
     while spent < work * (2 if best_score[2] <= FEW_MOVES else 1):
         trial += 1
         over, cross, moves, waits = best_score
-        if not over and (cross <= enough_cross if racks else moves <= enough and not waits):
+        if not over and cross <= enough_cross and moves <= enough and not waits:
             break
         candidate = best.copy()
         frozen = _disturb(candidate, cap, sequence)
@@ -45,7 +49,7 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work:
         relief.run()
         spent += relief.work + TRIAL_WORK
         return_home(candidate, cap)
-        found = score(candidate, cap)
+        found = rank(candidate)
         if found <= best_score:
             best, best_score = candidate, found
     return best

@@ -6,7 +6,7 @@ nothing more cross. `uncross` is the local mend: a unit that crosses goes to a m
 replica, alone or in exchange for another.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,9 @@ from agent.assign.instance import Instance
 from agent.assign.model import NOBODY, Flags, Ints
 from agent.assign.route import pools_by_flow
 from agent.assign.state import State
+
+GIANTS_MAX = 3
+"""Units for which each pool is tried, if they fill more than half of any member."""
 
 MEND_UNITS_MAX = 2_000
 """Crossing units that one pass of the mend looks at, heaviest first; the flow does the bulk."""
@@ -48,22 +51,32 @@ def alike(instance: Instance) -> Ints:
 
 def cross_floor(instance: Instance, bound: float, cap: Ints) -> float:
     """Give the least weight that crosses racks if units could be split."""
+    least = _least_crossing(instance, bound, cap, alike(instance))
+    return least if least is not None else 0.0
+
+
+def _least_crossing(instance: Instance, bound: float, cap: Ints, pool_of: Ints) -> float | None:
+    """Give what `cross_floor` does; None if the caps hold too little."""
     homeless = np.full(instance.units, NOBODY, dtype=np.int64)
     free = replace(instance, home=homeless, toll=np.zeros(instance.units, dtype=np.int64))
     share = np.floor(instance.capacity * bound).astype(np.int64)
     # One kind for each class and profile is enough: nobody asks which units they are.
-    network = build_network(free, cap, share, alike(instance), classes_only=True)
+    lightest = int(instance.weight.max(initial=0)) + 1
+    network = build_network(free, cap, share, pool_of, lightest=lightest)
     routes = solve_network(network)
     if routes is None:
-        return 0.0
+        return None
     return routes.cost / CROSS * float(instance.weight.sum()) / max(int(network.supply.sum()), 1)
 
 
-def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
-    """Place by optimal flows, with full and with eased caps, each unit confined to its rack.
+def confined(
+    instance: Instance, bound: float, cap: Ints, ways: Sequence[Sequence[float]]
+) -> Iterator[State]:
+    """Place by optimal flows, each unit confined to its rack; nothing if the caps hold too little.
 
-    Rounding may leave members over their caps; inside racks they can be relieved without more load
-    across racks.
+    Each of the `ways` names shares of the load, heaviest units first, that stay where one flow puts
+    them before the next places the rest. Rounding may leave members over their caps; inside racks
+    they can be relieved without more load across racks.
     """
     pool_of = alike(instance)
     pools, racks = int(pool_of.max()) + 1, instance.cross_share.shape[1]
@@ -71,20 +84,92 @@ def confined(instance: Instance, bound: float, cap: Ints) -> Iterator[State]:
     rack_of_pool[pool_of] = instance.member_rack
     in_rack = np.arange(racks)[:, None] == instance.member_rack[None, :]
     in_pool = np.arange(pools)[:, None] == pool_of[None, :]
-    share = np.floor(instance.capacity * bound).astype(np.int64)
-    floor = np.ceil(instance.capacity * bound * 1.002).astype(np.int64)
-    typical = int(np.median(instance.weight))
-    for margin in (0, typical // 2):
-        eased = np.minimum(cap, np.maximum(cap - margin, floor))
-        network = build_network(instance, eased, share, pool_of, kinds_max=KINDS_MAX)
-        pool = pools_by_flow(instance, network)
+    giants = _giants(instance, bound, cap, pool_of)
+    for parts in ways:
+        pool = _poured(instance, bound, cap, pool_of, giants, parts)
         if pool is None:
-            continue
+            return
         rack = np.where(pool == NOBODY, racks, rack_of_pool[pool])
         inside = _among(instance, rack, in_rack).blind()
         poured = sticky_start(_among(inside, np.where(pool == NOBODY, pools, pool), in_pool))
         place_orphans(poured)
         yield State(inside, poured.place)
+
+
+def _poured(
+    instance: Instance,
+    bound: float,
+    cap: Ints,
+    pool_of: Ints,
+    pool: Ints,
+    parts: Sequence[float],
+) -> Ints | None:
+    """Give each unit a pool, by optimal flows; None if the caps hold too little.
+
+    Those that have a pool keep it.
+    """
+    weight = instance.weight
+    heaviest = np.argsort(-weight, kind="stable")
+    before = np.cumsum(weight[heaviest])
+    fair = instance.capacity * bound / np.maximum(cap, 1)
+    found: Ints | None = None
+    for part in (*parts, 1.0):
+        rest, left = _without(instance, cap, pool_of, pool)
+        stays = np.searchsorted(before, part * before[-1]) + 1
+        network = build_network(
+            rest,
+            left,
+            np.floor(left * fair).astype(np.int64),
+            pool_of,
+            kinds_max=KINDS_MAX,
+            lightest=int(weight[heaviest[min(stays, len(heaviest)) - 1]]),
+        )
+        placed = pools_by_flow(rest, network)
+        if placed is None:
+            break
+        found = np.where(pool >= 0, pool, placed)
+        pool = pool.copy()
+        pool[heaviest[:stays]] = found[heaviest[:stays]]
+    return found
+
+
+def _without(instance: Instance, cap: Ints, pool_of: Ints, pool: Ints) -> tuple[Instance, Ints]:
+    """Give an instance in which placed units weigh nothing, and the caps that they leave [M]."""
+    placed = pool >= 0
+    held = np.bincount(pool[placed], weights=instance.weight[placed], minlength=pool_of.max() + 1)
+    room = np.bincount(pool_of, weights=cap, minlength=len(held))
+    share = np.maximum(room - held, 0) / np.maximum(room, 1)
+    rest = replace(instance, weight=np.where(placed, 0, instance.weight))
+    return rest, np.floor(cap * share[pool_of]).astype(np.int64)
+
+
+def _giants(instance: Instance, bound: float, cap: Ints, pool_of: Ints) -> Ints:
+    """Give pools to units that fill more than half of any member, NOBODY to the others.
+
+    A flow would split them, and whose they are decides what else fits: so each pool is tried.
+    """
+    pool = np.full(instance.units, NOBODY, dtype=np.int64)
+    if instance.units > KINDS_MAX:
+        return pool
+    heaviest = np.argsort(-instance.weight, kind="stable")[:GIANTS_MAX]
+    for unit in heaviest[2 * instance.weight[heaviest] > cap.max(initial=0)].tolist():
+        members = instance.allowed[int(instance.allowed_class[unit])]
+        members = members[cap[members] >= instance.weight[unit]]
+        home = int(instance.home[unit])
+        best: tuple[float, bool, int] | None = None
+        for member in members[np.unique(pool_of[members], return_index=True)[1]].tolist():
+            trial = pool.copy()
+            trial[unit] = pool_of[member]
+            rest, left = _without(instance, cap, pool_of, trial)
+            least = _least_crossing(rest, bound, left, pool_of)
+            if least is None:
+                continue
+            own = float(instance.cross_of(np.array([unit]), np.array([member]))[0])
+            stays = home >= 0 and pool_of[home] == trial[unit]
+            best = min(best or (np.inf, True, 0), (round(own + least), not stays, int(trial[unit])))
+        if best is not None:
+            pool[unit] = best[2]
+    return pool
 
 
 def _among(instance: Instance, label: Ints, members_of: Flags) -> Instance:
@@ -145,20 +230,22 @@ def _mend(state: State, cap: Ints, unit: int) -> bool:
         )
         state.put(unit, int(members[fits][order[0]]))
         return True
-    others = np.flatnonzero(np.isin(state.place, members))
+    # In exchange for one that fits in its place: by weight first, which leaves few.
+    room_at = np.full(instance.members, np.iinfo(np.int64).min)
+    room_at[members] = room[members]
+    shift = weight - instance.weight
+    others = np.flatnonzero((shift <= room_at[state.place]) & (-shift <= max(int(room[source]), 0)))
     others = others[instance.may[instance.allowed_class[others], source]]
     if not len(others):
         return False
-    at = state.place[others]
+    at, shift = state.place[others], shift[others]
     gain_at = np.zeros(instance.members, dtype=np.int64)
     gain_at[members] = gain
     worse = instance.cross_of(others, np.full(len(others), source)) - instance.cross_of(others, at)
     saved = gain_at[at] - worse
-    shift = weight - instance.weight[others]
-    fits = (shift <= room[at]) & (-shift <= np.maximum(room[source], 0)) & (saved > 0)
-    if not fits.any():
+    best = np.flatnonzero(saved > 0)
+    if not len(best):
         return False
-    best = np.flatnonzero(fits)
     other = int(others[best[np.lexsort((others[best], np.abs(shift[best]), -saved[best]))[0]]])
     member = int(state.place[other])
     state.put(other, source)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.assign.chain import cheapest_chain
 from agent.assign.model import Flags, Floats, Ints, gathered
 from agent.assign.state import State, backlogged
 
@@ -38,6 +39,9 @@ WAIT_MOVES = 0.5
 
 PAIR_WORK = 4
 """Work of weighing pairs, in looks at single units; one is some 50 microseconds."""
+
+CHAIN_CELLS_MAX = 200_000
+"""Units x members up to which ejection chains are sought: 20 to 30 ms each at most."""
 
 EJECTIONS_MAX = 4
 """Units of one run that may go where several others have to make room; more never helped."""
@@ -84,6 +88,9 @@ class Relief:
         self._equal = not np.ptp(instance.capacity) if instance.members else True
         self._thorough = instance.units * instance.members <= SCAN_MAX
         self._racks = instance.has_racks
+        # Pairs are of one kind: where racks count, of one profile, so that little more crosses.
+        self._kind = instance.profile if self._racks else np.zeros_like(instance.profile)
+        self._kinds = int(self._kind.max(initial=0)) + 1
         self._wait = np.where(backlogged(instance, cap), WAIT_MOVES, 0.0)
         mean = instance.weight.sum() / max(instance.units, 1)
         self._cross_price = CROSS_MOVES / max(mean, 1.0)
@@ -116,6 +123,7 @@ class Relief:
                 return not stuck
             excess = -int(room[source])
             step = self._best_step(source, excess, room) or self._ejection(source, excess, room)
+            step = step or self._chain(source)
             if step is None:
                 stuck.add(source)
                 least[source] = 0
@@ -245,6 +253,17 @@ class Relief:
                     best = step
         return best
 
+    def _chain(self, source: int) -> _Step | None:
+        """Send units along an ejection chain: with racks, where an ejection would not ask them."""
+        instance = self._state.instance
+        if not self._racks or instance.units * instance.members > CHAIN_CELLS_MAX:
+            return None
+        self.work += PAIR_WORK
+        found = cheapest_chain(self._state, self._cap, source, self._movable)
+        if found is None:
+            return None
+        return _Step(0.0, tuple(found[0].tolist()), tuple(found[1].tolist()))
+
     def _ejection(self, source: int, excess: int, room: Ints) -> _Step | None:
         """Send one unit where several others then have to make room, each of which fits somewhere.
 
@@ -284,7 +303,8 @@ class Relief:
         if not len(self._ladder):
             self._ladder, rank = np.unique(self._weight, return_inverse=True)
             self._rank = rank.reshape(-1)
-        key = self._state.place[others] * (len(self._ladder) + 1) + self._rank[others]
+        shelf = self._state.place[others] * self._kinds + self._kind[others]
+        key = shelf * (len(self._ladder) + 1) + self._rank[others]
         order = np.argsort(key, kind="stable")
         return others[order], key[order]
 
@@ -309,6 +329,7 @@ class Relief:
         may_go = self._may[self._class[units]]
         may_go[:, source] = False
         width = len(self._ladder) + 1
+        base = (members * self._kinds + self._kind[units][:, None]) * width
         return _Wanted(
             source=source,
             excess=excess,
@@ -317,10 +338,10 @@ class Relief:
             may_go=may_go,
             price=self._price(units[:, None], members),
             least=least,
-            base=members * width,
+            base=base,
             width=width,
-            least_key=members * width + np.searchsorted(self._ladder, least, side="left"),
-            full_key=members * width + np.searchsorted(self._ladder, weight - excess, side="right"),
+            least_key=base + np.searchsorted(self._ladder, least, side="left"),
+            full_key=base + np.searchsorted(self._ladder, weight - excess, side="right"),
         )
 
     def _exchange(self, wanted: "_Wanted", comes: "_Partners | None") -> _Step | None:

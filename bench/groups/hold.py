@@ -18,7 +18,14 @@ from agent.assign.certificate import check_valid
 from agent.assign.model import GONE, Flags
 from agent.errors import TheirFault
 from bench.groups.golden import compare
-from bench.groups.instances import Shape, astraea, from_golden, golden_lines, make
+from bench.groups.instances import (
+    SUBSCRIPTION_LAWS,
+    Shape,
+    astraea,
+    from_golden,
+    golden_lines,
+    make,
+)
 from bench.groups.peers import lpt, sticky
 from bench.groups.referee import (
     fewest_moves,
@@ -198,12 +205,13 @@ def conflicts(seed: int) -> Iterator[Row]:
 def cross_rack(seed: int) -> Iterator[Row]:
     """Check load across racks: equal loads and small groups by the referee, others by the LP.
 
-    Below some tens of partitions a member the fractional bound itself is out of reach.
+    Below some tens of partitions a member the fractional bound itself is out of reach; so it is,
+    rarely, above that: then the referee's bound is the measure.
     """
-    worse, gaps, small_gaps = 0, [], []
+    equal, worse, gaps, small_gaps = 0, 0, [], []
     for law in ("equal", "uniform", "lognormal"):
         for n, m, k in ((60, 6, 6), (200, 20, 5), (1000, 20, 10)):
-            for subscriptions in ("all", "random"):
+            for subscriptions in SUBSCRIPTION_LAWS if n >= 1000 else ("all", "random"):
                 shape = Shape(n, m, k, law, subscriptions, "hash", "join", racks=4, replicas=1)
                 problem = make(shape, seed)
                 c = assign.solve(problem).certificate
@@ -212,15 +220,21 @@ def cross_rack(seed: int) -> Iterator[Row]:
                     verdict = least_cross_rack(problem, level, seconds=REFEREE_SECONDS)
                     best = verdict.bound if verdict is not None else c.cross_rack_lower_bound
                     worse += c.cross_rack_load > best + 1e-6
+                    equal += 1
                 elif n >= 1000:
-                    gaps.append(c.cross_rack_load / max(c.cross_rack_lower_bound, 1e-9))
+                    least = c.cross_rack_lower_bound
+                    if c.cross_rack_load > 1.02 * least:
+                        level = c.lower_bound * (1 + shape.imbalance)
+                        verdict = least_cross_rack(problem, level, seconds=REFEREE_SECONDS)
+                        least = max(least, verdict.bound) if verdict is not None else least
+                    gaps.append(c.cross_rack_load / max(least, 1e-9))
                 else:
                     level = c.lower_bound * (1 + shape.imbalance)
                     verdict = least_cross_rack(problem, level, seconds=REFEREE_SECONDS)
                     if verdict is not None:
                         total = float(problem.load.sum())
                         small_gaps.append((c.cross_rack_load - verdict.value) / total)
-    yield Row("cross-rack load, equal loads: above the optimum", f"{worse} of 6", worse == 0)
+    yield Row("cross-rack load, equal loads: above the optimum", f"{worse} of {equal}", worse == 0)
     yield Row(
         "cross-rack load over the LP bound at the same balance, other loads",
         f"median {np.median(gaps):.4f}, worst {max(gaps):.4f}",

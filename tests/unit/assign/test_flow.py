@@ -1,5 +1,7 @@
 """The flow against its referees: networkx on the same network, HiGHS on the same question."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,40 @@ def test_equal_loads_reach_the_cross_rack_optimum(shape: Shape, seed: int) -> No
     assert verdict is not None
     assert verdict.proven
     assert c.cross_rack_load == pytest.approx(verdict.value)
+
+
+def test_equal_loads_leave_a_start_that_is_nearly_the_optimum() -> None:
+    """One partition in the wrong place is put right, however little of all that crosses it is."""
+    problem = make(Shape(600, 6, 4, "equal", "all", "hash", racks=4, replicas=1), 1)
+    best = assign.solve(problem)
+    rack_of = problem.member_rack[best.owner]
+    at_home = [rack_of[row] in problem.rack_sets[problem.rack_set[row]] for row in range(600)]
+    row = at_home.index(True)
+    other = next(i for i in range(600) if rack_of[i] != rack_of[row] and at_home[i])
+    owner = best.owner.copy()
+    owner[row], owner[other] = owner[other], owner[row]
+    again = assign.solve(replace(problem, owner=owner)).certificate
+    assert 0 < best.certificate.cross_rack_load == pytest.approx(again.cross_rack_load)
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [
+        (Shape(1000, 20, 10, "lognormal", "nested", "hash", "join", racks=4, replicas=1), 1.02),
+        (Shape(1000, 20, 10, "uniform", "buckets", "count", "join", racks=3, replicas=1), 1.02),
+        (Shape(1000, 20, 10, "zipf", "random", "level", "leave", racks=3, replicas=1), 1.02),
+        # One partition fills a member; the bound would split it, whole units need 1.043.
+        (Shape(400, 10, 8, "zipf", "random", "count", "join", racks=3, replicas=1), 1.045),
+    ],
+    ids=lambda value: value.name() if isinstance(value, Shape) else "",
+)
+def test_cross_rack_load_is_near_the_bound_where_units_are_unlike(
+    shape: Shape, most: float
+) -> None:
+    """Single replicas, unequal subscriptions and loads: near the fractional least."""
+    c = assign.solve(make(shape, 1)).certificate
+    assert c.max_utilisation <= c.lower_bound * (1 + shape.imbalance) * (1 + 1e-9)
+    assert c.cross_rack_load <= most * c.cross_rack_lower_bound
 
 
 @pytest.mark.parametrize("seed", range(4))
