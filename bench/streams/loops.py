@@ -1,6 +1,7 @@
 """Recorded closed loops, replayed with any assignor."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent import streams
@@ -15,6 +16,22 @@ NEVER = 10**6
 
 def run(line: Line, assignor: str) -> list[Round]:
     """Go through the events of a line."""
+    loop, events = _prepared(line, assignor)
+    return list(loop.run(events, streams.answer))
+
+
+def both_from_ours(line: Line) -> Iterator[tuple[list[Round], list[Round]]]:
+    """Settle each event twice from where ours stands: with ours, and with Kafka's assignor."""
+    loop, events = _prepared(line, "plimsoll")
+    for event in events:
+        other = copy.deepcopy(loop)
+        config = {**other.document["config"], "assignor": "high-availability"}
+        other.document = {**other.document, "config": config}
+        ours, theirs = (list(each.run([event], streams.answer)) for each in (loop, other))
+        yield ours, theirs
+
+
+def _prepared(line: Line, assignor: str) -> tuple[ClosedLoop, list[Event]]:
     simulation, clients, tasks = line["simulation"], line["clients"], line["tasks"]
     ids = [client["id"] for client in clients]
     events = [
@@ -35,7 +52,7 @@ def run(line: Line, assignor: str) -> list[Round]:
         growth_per_round=simulation["growth_per_round"],
         rounds_max=simulation["max_rounds_per_event"],
     )
-    return list(loop.run(events, streams.answer))
+    return loop, events
 
 
 def rounds_to_converge(line: Line, rounds: Sequence[Round]) -> list[int]:

@@ -200,7 +200,10 @@ def plimsoll_single(shots: list[Line], loops_: list[Line]) -> Figures:
 
 
 def plimsoll_loops(_shots: list[Line], loops_: list[Line]) -> Figures:
-    """Compare rounds to converge and what is restored, from the first event to the last."""
+    """Compare rounds to converge and what is restored, from the first event to the last.
+
+    The two loops soon stand in different states, so each event is also settled by both from ours.
+    """
     found: Counter[str] = Counter()
     worse: list[str] = []
     for line in loops_:
@@ -223,6 +226,11 @@ def plimsoll_loops(_shots: list[Line], loops_: list[Line]) -> Figures:
         found["loops, more restored than Kafka"] += a > b
         if a > b:
             worse.append(f"{line['id']}: restored {a}, Kafka {b}")
+        for mine, kafka_s in loops.both_from_ours(line):
+            slower = kafka_s[-1].answer["followup"] is False and len(mine) > len(kafka_s)
+            found["events from the same state, more rounds"] += slower
+            more = loops.restored(mine) > loops.restored(kafka_s)
+            found["events from the same state, more restored"] += more
         found["rounds to converge, most"] = max(
             found["rounds to converge, most"], *(n for n in our_rounds if n < loops.NEVER), 0
         )
