@@ -1,9 +1,9 @@
 """Fewer bytes across racks: confine units to racks by flow, then mend what rounding left.
 
-`confined` places by one minimum-cost flow over pools (members alike in rack and subscription) and
-confines each unit to the rack that it got: what is left is balance inside racks, which makes
-nothing more cross. `uncross` is the local mend: a unit that crosses goes to a member beside a
-replica, alone or in exchange for another.
+`confined` places by minimum-cost flows over pools (members alike in rack and subscription), the
+heaviest units first and the rest around them, and confines each unit to the rack that it got: what
+is left is balance inside racks, which makes nothing more cross. `uncross` is the local mend: a unit
+that crosses goes to a member beside a replica, alone or in exchange for another.
 """
 
 from collections.abc import Iterator, Sequence
@@ -151,24 +151,25 @@ def _giants(instance: Instance, bound: float, cap: Ints, pool_of: Ints) -> Ints:
     pool = np.full(instance.units, NOBODY, dtype=np.int64)
     if instance.units > KINDS_MAX:
         return pool
-    heaviest = np.argsort(-instance.weight, kind="stable")[:GIANTS_MAX]
-    for unit in heaviest[2 * instance.weight[heaviest] > cap.max(initial=0)].tolist():
+    weight, total = instance.weight, float(instance.weight.sum())
+    heaviest = np.argsort(-weight, kind="stable")[:GIANTS_MAX]
+    for unit in heaviest[2 * weight[heaviest] > cap.max(initial=0)].tolist():
         members = instance.allowed[int(instance.allowed_class[unit])]
-        members = members[cap[members] >= instance.weight[unit]]
+        room = np.bincount(pool_of, weights=_without(instance, cap, pool_of, pool)[1])
+        members = members[np.minimum(cap, room[pool_of])[members] >= weight[unit]]
         home = int(instance.home[unit])
-        best: tuple[float, bool, int] | None = None
+        found: list[tuple[float, bool, int]] = []
         for member in members[np.unique(pool_of[members], return_index=True)[1]].tolist():
             trial = pool.copy()
             trial[unit] = pool_of[member]
             rest, left = _without(instance, cap, pool_of, trial)
             least = _least_crossing(rest, bound, left, pool_of)
-            if least is None:
-                continue
-            own = float(instance.cross_of(np.array([unit]), np.array([member]))[0])
-            stays = home >= 0 and pool_of[home] == trial[unit]
-            best = min(best or (np.inf, True, 0), (round(own + least), not stays, int(trial[unit])))
-        if best is not None:
-            pool[unit] = best[2]
+            if least is not None:
+                own = float(instance.cross_of(np.array([unit]), np.array([member]))[0])
+                leaves = home < 0 or pool_of[home] != trial[unit]
+                found.append((round((own + least) / total, 6), leaves, int(trial[unit])))
+        if found:
+            pool[unit] = min(found)[2]
     return pool
 
 

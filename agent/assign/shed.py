@@ -7,11 +7,14 @@ Where none of them helps, one unit goes where several others then have to make r
 and the descent goes on from that member. A few of these end a deadlock of heavy units, of which no
 two fit together; the descent is taken back if it ends worse.
 
+With racks, pairs are of units with the same replicas, so that little more crosses, and in place of
+such an ejection a chain is sought in which each unit takes the next one's place (`chain.py`).
+
 Promises: never ends with more excess in total than it began with; ends, because every step lowers
 the total excess, but for those few. Does not: undo what turned out to be needless (`polish.py`).
 
-Pairs are not enumerated: with units sorted by (holder, weight) the best partner of a unit on each
-member is one binary search away, so that a step costs (units of the member) x (members) x log.
+Pairs are not enumerated: with units sorted by (holder, kind, weight) the best partner of a unit on
+each member is one binary search away, so that a step costs (units of the member) x (members) x log.
 """
 
 from dataclasses import dataclass
@@ -99,7 +102,7 @@ class Relief:
         # Distinct weights and the rank of each unit; made where a pair is first sought.
         self._ladder = self._rank = instance.weight[:0]
         self.work, self._work_max = 0, work_max
-        # Weighing an ejection looks at all units of all members; racks have a mend of their own.
+        # Weighing an ejection looks at all units of all members; with racks chains take its place.
         self._ejections = EJECTIONS_MAX if self._thorough and not self._racks else 0
         self._deadlock: State | None = None  # what the first ejection began with
 
@@ -254,7 +257,7 @@ class Relief:
         return best
 
     def _chain(self, source: int) -> _Step | None:
-        """Send units along an ejection chain: with racks, where an ejection would not ask them."""
+        """Send units along an ejection chain, where racks close all shorter ways."""
         instance = self._state.instance
         if not self._racks or instance.units * instance.members > CHAIN_CELLS_MAX:
             return None
@@ -299,7 +302,7 @@ class Relief:
         return best
 
     def _ranked(self, others: Ints) -> tuple[Ints, Ints]:
-        """Sort units by (holder, weight); give them and their keys."""
+        """Sort units by (holder, kind, weight); give them and their keys."""
         if not len(self._ladder):
             self._ladder, rank = np.unique(self._weight, return_inverse=True)
             self._rank = rank.reshape(-1)
@@ -428,15 +431,15 @@ class _Wanted:
     may_go: Flags
     price: Floats  # of the unit going to the member
     least: Ints  # weight that a partner must have for the unit to fit
-    base: Ints  # [1, members] lowest key on the member
-    width: int  # keys of one member
+    base: Ints  # lowest key of the unit's kind on the member
+    width: int  # keys of one kind on one member
     least_key: Ints
     full_key: Ints  # lowest key of partners too heavy for full relief
 
 
 @dataclass(frozen=True, slots=True)
 class _Partners:
-    """Units sorted by key, which is (holder, rank of weight); first and last are sentinels."""
+    """Units sorted by key, (holder, kind, rank of weight); first and last are sentinels."""
 
     unit: Ints
     weight: Ints
