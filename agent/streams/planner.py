@@ -7,8 +7,9 @@ have the state, spreads copies over racks, and lets extra copies warm up within 
 Several plans differ in what comes first (stay, restore, level, racks, traffic). Good enough are
 those no worse than Kafka's own placement of the same problem in *every* respect that we measure:
 load per thread and its spread, cross-rack actives, cold moves, copies that share a rack. Of these
-the best settled one wins (`Merit.rank`), else the first that restores no more than Kafka's. If none
-is good enough, Kafka's placement is the answer, so this assignor is never worse. The yardstick
+the best settled one wins (`Merit.rank`), else the first that restores no more than Kafka's, unless
+after Kafka's placement the application would settle sooner (`ahead.py`). If none is good enough,
+Kafka's placement is the answer, so this assignor is never worse. The yardstick
 costs a run of `high_availability`; where that is dear (see `limits.STREAMS_YARDSTICK_CELLS_MAX`)
 the plan is chosen without it.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 from agent import limits
 from agent.streams import high_availability, level
+from agent.streams.ahead import rounds_left
 from agent.streams.problem import UNKNOWN, Ints, Placement, Problem
 from agent.streams.target import (
     Bounds,
@@ -136,11 +138,27 @@ def bytes_to_restore(problem: Problem, placement: Placement) -> int:
 
 def assign(problem: Problem) -> Placement:
     """Assign as `plimsoll` does."""
-    holdings = Holdings(problem)
     if problem.tasks * problem.clients > limits.STREAMS_YARDSTICK_CELLS_MAX:
+        holdings = Holdings(problem)
         first = TRAFFIC if problem.config.unbounded_lag else LEVEL
         return _plan(problem, holdings, place_actives(problem, holdings, first), "racks")
     kafka = high_availability.assign(problem)
+    best = _best(problem, kafka)
+    # Kafka's placement knows no budget of bytes; where one is set it does not take precedence.
+    if best.followup and best is not kafka and problem.config.warmup_bytes_max is None:
+        ours, theirs = (rounds_left(problem, first, _measured) for first in (best, kafka))
+        return kafka if theirs < ours else best
+    return best
+
+
+def _measured(problem: Problem) -> Placement:
+    """Give the best plan as far as this round can tell."""
+    return _best(problem, high_availability.assign(problem))
+
+
+def _best(problem: Problem, kafka: Placement) -> Placement:
+    """Choose among our plans and Kafka's placement by what they are now."""
+    holdings = Holdings(problem)
     yardstick = measure(problem, kafka)
     found = [(plan, measure(problem, plan)) for plan in _plans(problem, holdings, kafka, yardstick)]
     good = [(plan, merit) for plan, merit in found if merit.no_worse(yardstick)]
