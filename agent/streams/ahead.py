@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from agent.streams.problem import RUNNING, Placement, Problem
 
-ROUNDS_MAX = 8
+ROUNDS_MAX = 4
 """Rounds that are looked ahead; recorded events take two or three, rarely more."""
 
 
@@ -36,12 +36,16 @@ def caught_up(problem: Problem, placement: Placement) -> Problem:
 
 
 def rounds_left(
-    problem: Problem, placement: Placement, assign: Callable[[Problem], Placement]
+    problem: Problem,
+    placement: Placement,
+    assign: Callable[[Problem], Placement],
+    most: int = ROUNDS_MAX,
 ) -> int:
-    """Count the rounds after this one until `assign` wants no follow-up, ROUNDS_MAX at most."""
-    for rounds in range(ROUNDS_MAX):
+    """Count the rounds after this one until `assign` wants no follow-up; `most` ends the count."""
+    for rounds in range(most):
         if not placement.followup:
             return rounds
-        problem = caught_up(problem, placement)
-        placement = assign(problem)
-    return ROUNDS_MAX
+        if rounds + 1 < most:  # else the answer would make no difference
+            problem = caught_up(problem, placement)
+            placement = assign(problem)
+    return most

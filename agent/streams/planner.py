@@ -146,8 +146,8 @@ def assign(problem: Problem) -> Placement:
     best = _best(problem, kafka)
     # Kafka's placement knows no budget of bytes; where one is set it does not take precedence.
     if best.followup and best is not kafka and problem.config.warmup_bytes_max is None:
-        ours, theirs = (rounds_left(problem, first, _measured) for first in (best, kafka))
-        return kafka if theirs < ours else best
+        ours = rounds_left(problem, best, _measured)
+        return kafka if rounds_left(problem, kafka, _measured, most=ours) < ours else best
     return best
 
 
