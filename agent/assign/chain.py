@@ -40,15 +40,17 @@ def cheapest_chain(
     instance = state.instance
     units = np.flatnonzero(movable & (state.place >= 0))
     units = units[np.lexsort((units, instance.weight[units], state.place[units]))]
+    rows = np.arange(len(units))
     at, weight = state.place[units], instance.weight[units]
     room = np.maximum(cap - state.weight_on, 0)
     may = instance.may[instance.allowed_class[units]].copy()
-    may[np.arange(len(units)), at] = may[:, source] = False
+    may[rows, at] = may[:, source] = False
     share = instance.cross_share[instance.profile[units]][:, instance.member_rack]
-    price = np.where(may, share - share[np.arange(len(units)), at][:, None], np.inf)
+    price = np.where(may, share - share[rows, at][:, None], np.inf)
     shed = _shedding(price, at, room >= np.median(weight))
     value, layers = _chains(price, shed, at, weight, room)
     own = np.flatnonzero((at == source) & np.isfinite(value))
+    excess = state.excess(cap)
     best: tuple[float, Ints, Ints] | None = None
     for start in own[np.argsort(value[own], kind="stable")][:WEIGHED_MAX].tolist():
         positions, targets = _follow(layers, start)
@@ -58,7 +60,7 @@ def cheapest_chain(
         after = state.weight_on.copy()
         np.add.at(after, to, instance.weight[chain])
         np.subtract.at(after, state.place[chain], instance.weight[chain])
-        relief = state.excess(cap) - int(np.maximum(after - cap, 0).sum())
+        relief = excess - int(np.maximum(after - cap, 0).sum())
         more = instance.cross_of(chain, to) - instance.cross_of(chain, state.place[chain])
         cost = float(more.sum()) + HOP * float(instance.weight[chain].sum())
         if relief > 0 and (best is None or cost / relief < best[0]):

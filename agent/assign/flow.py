@@ -206,7 +206,7 @@ def _kinds(
     home_pool = np.where(instance.home >= 0, pool_of[instance.home], NOBODY)
     counted = np.flatnonzero(flow > 0)
     size = np.where(instance.weight < lightest, 0, instance.weight)
-    if np.count_nonzero(size) > kinds_max:
+    if np.count_nonzero(size[counted]) > kinds_max:
         size = np.rint(np.log(np.maximum(size, 1)) / np.log(CLASS_RATIO)).astype(np.int64)
     columns = np.stack([home_pool, instance.allowed_class, instance.profile, size, instance.toll])
     kind_of = np.full(instance.units, NOBODY, dtype=np.int64)

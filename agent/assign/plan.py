@@ -276,21 +276,21 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, greedy: State) -> S
     kept = _mended(State(instance, greedy.place), cap, floor)
     if kept is not None:
         return kept
-    best, reach = _poured(instance, bound, cap, floor), cap
+    best, reach = _beside_replicas(instance, bound, cap, floor), cap
     if best is None or score(best, cap)[0]:
         blind = State(instance.blind(), greedy.place)
         _relieve(blind, cap)
         state = State(instance, _balanced(blind.instance, bound, cap, blind, thorough=False).place)
         reach = np.maximum(cap, caps(instance, state.utilisation_max()))
         uncross(state, reach)
-        again = _poured(instance, bound, reach, floor) if (reach > cap).any() else best
-        best = min([state, *([again] if again else [])], key=lambda s: score(s, reach))
-    enough, crossing = _moves_needed(instance, cap), cross_load(best)
-    if crossing > floor and instance.units * instance.members <= RACK_CELLS_MAX:
+        if (reach > cap).any():
+            best = _beside_replicas(instance, bound, reach, floor)
+        best = state if best is None else min(state, best, key=lambda s: score(s, reach))
+    enough, near = _moves_needed(instance, cap), max(cross_load(best), int(floor))
+    if cross_load(best) > floor and instance.units * instance.members <= RACK_CELLS_MAX:
         best = _best_routed(instance, bound, reach, best)
         uncross(best, reach)
-        enough, crossing = best.moves(), int(floor)
-    near = max(crossing, int(floor))
+        enough, near = best.moves(), int(floor)
     work = _polish_work(instance) // 4
     return polish(best, reach, enough=enough, enough_cross=near, work=work)
 
@@ -312,7 +312,7 @@ def _mended(state: State, cap: Ints, floor: float) -> State | None:
     return state if cross_load(state) <= floor else None
 
 
-def _poured(instance: Instance, bound: float, cap: Ints, floor: float) -> State | None:
+def _beside_replicas(instance: Instance, bound: float, cap: Ints, floor: float) -> State | None:
     """Place by flow over racks, relieve, mend: the best of a few, the first that is near enough."""
     best: State | None = None
     ways = POURS if instance.units <= KINDS_MAX else POURS[-1:]
@@ -327,7 +327,7 @@ def _poured(instance: Instance, bound: float, cap: Ints, floor: float) -> State 
             state = State(instance, freed.place)
         if cross_load(state) > floor:
             uncross(state, cap)
-        best = min([state, *([best] if best else [])], key=lambda s: score(s, cap))
+        best = state if best is None else min(state, best, key=lambda s: score(s, cap))
         over, crossing, *_ = score(best, cap)
         if not over and crossing <= floor:
             break

@@ -9,9 +9,9 @@ those no worse than Kafka's own placement of the same problem in *every* respect
 load per thread and its spread, cross-rack actives, cold moves, copies that share a rack. Of these
 the best settled one wins (`Merit.rank`), else the first that restores no more than Kafka's, unless
 after Kafka's placement the application would settle sooner (`ahead.py`). If none is good enough,
-Kafka's placement is the answer, so this assignor is never worse. The yardstick
-costs a run of `high_availability`; where that is dear (see `limits.STREAMS_YARDSTICK_CELLS_MAX`)
-the plan is chosen without it.
+Kafka's placement is the answer, so this assignor is never worse. The yardstick costs a run of
+`high_availability`; where that is dear (see `limits.STREAMS_YARDSTICK_CELLS_MAX`) the plan is
+chosen without it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from agent import streams
@@ -55,13 +56,14 @@ def _prepared(line: Line, assignor: str) -> tuple[ClosedLoop, list[Event]]:
     return loop, events
 
 
-def rounds_to_converge(line: Line, rounds: Sequence[Round]) -> list[int]:
-    """Give per event the round that wanted no follow-up."""
-    settled = [NEVER] * len(line["simulation"]["events"])
-    for step in rounds:
-        if not step.answer["followup"]:
-            settled[step.event] = step.round
-    return settled
+def settled_after(rounds: Sequence[Round]) -> int:
+    """Give the round of an event that wanted no follow-up."""
+    return NEVER if rounds[-1].answer["followup"] else rounds[-1].round
+
+
+def rounds_to_converge(rounds: Sequence[Round]) -> list[int]:
+    """Give the same for each event of a loop."""
+    return [settled_after(list(steps)) for _, steps in groupby(rounds, lambda step: step.event)]
 
 
 def restored(rounds: Sequence[Round]) -> int:

@@ -207,9 +207,10 @@ def plimsoll_loops(_shots: list[Line], loops_: list[Line]) -> Figures:
     found: Counter[str] = Counter()
     worse: list[str] = []
     for line in loops_:
-        kafka, ours = loops.run(line, "high-availability"), loops.run(line, "plimsoll")
-        theirs_rounds = loops.rounds_to_converge(line, kafka)
-        our_rounds = loops.rounds_to_converge(line, ours)
+        kafka, settled = loops.run(line, "high-availability"), list(loops.both_from_ours(line))
+        ours = [step for mine, _ in settled for step in mine]
+        theirs_rounds = loops.rounds_to_converge(kafka)
+        our_rounds = [loops.settled_after(mine) for mine, _ in settled]
         for event, (a, b) in enumerate(zip(our_rounds, theirs_rounds, strict=True)):
             found["events"] += 1
             found["events, never settled, ours"] += a == loops.NEVER
@@ -226,8 +227,8 @@ def plimsoll_loops(_shots: list[Line], loops_: list[Line]) -> Figures:
         found["loops, more restored than Kafka"] += a > b
         if a > b:
             worse.append(f"{line['id']}: restored {a}, Kafka {b}")
-        for mine, kafka_s in loops.both_from_ours(line):
-            slower = kafka_s[-1].answer["followup"] is False and len(mine) > len(kafka_s)
+        for mine, kafka_s in settled:
+            slower = loops.settled_after(mine) > loops.settled_after(kafka_s)
             found["events from the same state, more rounds"] += slower
             more = loops.restored(mine) > loops.restored(kafka_s)
             found["events from the same state, more restored"] += more
