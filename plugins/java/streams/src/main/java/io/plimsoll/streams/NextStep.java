@@ -83,7 +83,11 @@ final class NextStep {
         .anyMatch(map -> map.getOrDefault(task, List.of()).contains(process));
   }
 
-  /** The wanted process if it can run the task at once, or if nobody else can any sooner. */
+  /**
+   * The wanted process if it can run the task at once, else one that can, else whoever is nearest.
+   * An owner that restores goes on unless another is nearer by more than the acceptable lag: what
+   * is no lag worth waiting for is none worth a move.
+   */
   private Process readyFor(TaskId task, Process goal) {
     long acceptable = application.configs().acceptableRecoveryLag();
     if (!application.isLogged(task) || goal.isCaughtUp(task, acceptable)) {
@@ -92,7 +96,11 @@ final class NextStep {
     Process owner = previous.get(task);
     Comparator<Process> order =
         Comparator.<Process>comparingInt(p -> p.isCaughtUp(task, acceptable) ? 0 : 1)
-            .thenComparingLong(p -> p.isCaughtUp(task, acceptable) ? 0 : p.distance(task))
+            .thenComparingLong(
+                p -> {
+                  long start = p == owner ? acceptable : 0;
+                  return p.isCaughtUp(task, acceptable) ? 0 : p.distance(task) - start;
+                })
             .thenComparingInt(p -> p == owner ? 0 : p == goal ? 1 : 2)
             .thenComparingDouble(this::load);
     return application.processes().stream().min(order).orElse(goal);

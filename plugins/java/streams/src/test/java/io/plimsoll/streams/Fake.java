@@ -238,7 +238,7 @@ final class Fake implements ApplicationState {
       application.tasks.forEach(
           (id, info) -> {
             if (info.isStateful()) {
-              sums.put(id, active.contains(id) ? -2L : lags.getOrDefault(id, END));
+              sums.put(id, lags.getOrDefault(id, active.contains(id) ? -2L : END));
             }
           });
       return sums;

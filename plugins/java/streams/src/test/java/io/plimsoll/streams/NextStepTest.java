@@ -184,6 +184,22 @@ class NextStepTest {
     assertEquals(6, fake.instances.get("b").active.size());
   }
 
+  /** While nobody is caught up the owner goes on, unless another is nearer by a lag that counts. */
+  @Test
+  void restoringOwner() {
+    TaskId task = new TaskId(1, 0);
+    Fake fake = new Fake(2, 1);
+    fake.join("a").active.add(task);
+    fake.join("b");
+    Target onB =
+        Fake.target(Map.of("b", new TaskShare(List.of("0_0", "1_0"), List.of(), List.of())));
+    fake.instances.get("a").lags.put(task, 30_000L);
+    fake.instances.get("b").lags.put(task, 20_000L);
+    assertEquals("a", step(fake, onB).active().get(task).stableId());
+    fake.instances.get("b").lags.put(task, 19_999L);
+    assertEquals("b", step(fake, onB).active().get(task).stableId());
+  }
+
   /** Standbys go to other tags first, where tags are configured. */
   @Test
   void tags() {
