@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
+from deploy.local.committed import CommittedTopic
 from deploy.local.demo.stage import CONSUMERS, GROUP, Stage
-from deploy.local.demo.watch import ControlTopic
 from deploy.local.history import coverage
 
 WARM_P95_MS_MAX: Final = 700
@@ -127,7 +127,7 @@ class Run:
             return self._slowest_ms() < WARM_P95_MS_MAX
 
         self.wait("consumers warm up, without limit", 120, warm)
-        with ControlTopic(self._servers, "plimsoll.partition-load") as loads:
+        with CommittedTopic(self._servers, "plimsoll.partition-load") as loads:
 
             def measured() -> bool:
                 topics = {record.key.rpartition("#")[0] for record in loads.refresh()}
@@ -146,12 +146,12 @@ class Run:
         """Write the one record; wait until the group has worked off its backlog."""
         notes = self.notes
         notes.enforced_ms = self._write_config(ENFORCE)
-        with ControlTopic(self._servers, "plimsoll.targets") as targets:
+        with CommittedTopic(self._servers, "plimsoll.targets") as targets:
 
             def published() -> bool:
                 for record in targets.refresh():
                     if record.key == GROUP and record.value and record.ms >= notes.enforced_ms:
-                        notes.target, notes.target_ms = record.value, record.ms
+                        notes.target, notes.target_ms = record.json(), record.ms
                         return True
                 return False
 
@@ -198,8 +198,8 @@ class Run:
         self.notes.finished_ms = now_ms()
         log = (stage.folder / "agent.log").read_text().splitlines()
         self.notes.decision_ms = decision_ms_of(log, self.notes.target["revision"])
-        with ControlTopic(self._servers, "plimsoll.decisions") as decisions:
-            self.notes.decisions = [r.value for r in decisions.refresh() if r.key == GROUP]
+        with CommittedTopic(self._servers, "plimsoll.decisions") as decisions:
+            self.notes.decisions = [r.json() for r in decisions.refresh() if r.key == GROUP]
 
     # -- conditions ---------------------------------------------------------------------------
 

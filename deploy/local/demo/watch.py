@@ -1,15 +1,10 @@
-"""Live view of a run: journals, truth and control topics as they grow."""
+"""Live view of a run: journals and truth as they grow."""
 
-import json
 import math
-import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
-
-from confluent_kafka import Consumer, TopicPartition
+from typing import Final
 
 from deploy.local.history import History, Partition, merge, read_history
 from deploy.local.measures import Truth, delivered_bytes, latency_quantile_ms, read_truth
@@ -35,56 +30,6 @@ class GrowingFile:
         whole = fresh[: fresh.rfind(b"\n") + 1]
         self._read += len(whole)
         return whole.decode().splitlines(keepends=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of a control topic."""
-
-    ms: int
-    """Its timestamp."""
-    key: str
-    value: Any
-
-
-class ControlTopic:
-    """Reads a control topic from its beginning, committed records only, without a group."""
-
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self.records: list[Record] = []
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": f"demo-{uuid.uuid4()}",  # required by the library, never joined
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "log_level": 3,
-            }
-        )
-        described = self._consumer.list_topics(topic, timeout=10).topics[topic]
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in described.partitions])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._consumer.close()
-
-    def refresh(self) -> Sequence[Record]:
-        """Take in what was written since the last call; return all records so far."""
-        while messages := self._consumer.consume(500, timeout=0.05):
-            for message in messages:
-                if message.error() is None:
-                    key, value = message.key() or b"", message.value()
-                    content = json.loads(value) if value is not None else None
-                    self.records.append(Record(message.timestamp()[1], key.decode(), content))
-        return self.records
 
 
 class Watch:

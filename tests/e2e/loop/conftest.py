@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from deploy.local.artifacts import fetch, plugin_jar
 from deploy.local.cluster import LocalCluster
+from deploy.local.committed import CommittedTopic, Record
 from deploy.local.demo.stage import GROUP, Stage
-from deploy.local.demo.watch import ControlTopic
 from deploy.local.leash import Leash
 from deploy.local.traffic import Traffic
 
@@ -69,10 +69,10 @@ class Loop:
         producer.produce(topic, value, key)
         assert producer.flush(20) == 0
 
-    def targets(self) -> list[Any]:
+    def targets(self) -> list[Record]:
         """Give the group's target records, as they stand on the control topic."""
         servers = self.stage.cluster.bootstrap_servers
-        with ControlTopic(servers, "plimsoll.targets") as topic:
+        with CommittedTopic(servers, "plimsoll.targets") as topic:
             return [r for r in topic.refresh() if r.key == GROUP and r.value]
 
     def members_hold(self, target: dict[str, Any]) -> bool:

@@ -47,12 +47,13 @@ def test_agent_observes_measured_loads(loop: Loop) -> None:
 def test_one_config_record_levels_the_group(loop: Loop) -> None:
     """The target is applied by all within a heartbeat and 2 s; what it moves is what moved."""
     loop.produce("plimsoll.config", f"group/{GROUP}", json.dumps(ENFORCE).encode())
-    target = loop.wait("a target is published", 30, loop.targets)[0]
-    loop.wait("members hold it", 30, lambda: loop.members_hold(target.value))
-    applied = applied_ms(loop.stage.watch.history(), target.value["assignment"], target.ms)
+    record = loop.wait("a target is published", 30, loop.targets)[0]
+    target = record.json()
+    loop.wait("members hold it", 30, lambda: loop.members_hold(target))
+    applied = applied_ms(loop.stage.watch.history(), target["assignment"], record.ms)
 
     assert applied is not None
-    assert applied - target.ms <= (HEARTBEAT_S + 2) * 1000
+    assert applied - record.ms <= (HEARTBEAT_S + 2) * 1000
     loop.wait("the agent finds the group level", 30, lambda: loop.reason() == "level")
 
 
@@ -67,7 +68,7 @@ def test_metrics_tell_what_happened(loop: Loop) -> None:
 
 def test_consumers_go_on_without_the_agent(loop: Loop) -> None:
     """Killed, the agent is not missed; restarted, it claims anew and publishes nothing new."""
-    before = loop.targets()[-1].value
+    before = loop.targets()[-1].json()
     loop.stage.services.pop("agent").kill()
     seen = loop.processed()
     loop.wait("consumers go on", 20, lambda: loop.processed() > seen + 500)
@@ -76,7 +77,7 @@ def test_consumers_go_on_without_the_agent(loop: Loop) -> None:
     loop.stage.start_service("agent")
     loop.wait("the agent is back", 60, lambda: loop.get("/readyz")[0] == 200)
     loop.wait("it finds the group level", 30, lambda: loop.reason() == "level")
-    after = [t.value for t in loop.targets()]
+    after = [t.json() for t in loop.targets()]
     assert {(t["revision"], t["plan_id"]) for t in after} == {(1, before["plan_id"])}
     assert after[-1]["epoch"] > before["epoch"]
     assert loop.members_hold(before)

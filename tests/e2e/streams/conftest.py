@@ -10,17 +10,18 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from deploy.local.artifacts import streams_jars
 from deploy.local.cluster import LocalCluster
+from deploy.local.committed import CommittedTopic, Record
 from deploy.local.leash import Leash
 from deploy.local.node import free_ports
 from deploy.local.streams import Instance, start_instance
@@ -41,50 +42,6 @@ SETTINGS: Final = {
 
 Placement = dict[str, set[str]]
 """Instance to tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A committed record of any topic."""
-
-    key: str
-    value: bytes | None
-    ms: int
-
-    def json(self) -> Any:
-        """Give the value of a record that holds JSON."""
-        return json.loads(self.value or b"null")
-
-
-class Committed:
-    """The committed records of a topic from its beginning, in the order of each partition."""
-
-    def __init__(self, servers: str, topic: str) -> None:
-        self.records: list[Record] = []
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": f"witness-of-{topic}",  # required by the library, never joined
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "log_level": 3,
-            }
-        )
-        described = self._consumer.list_topics(topic, timeout=20).topics[topic]
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in described.partitions])
-
-    def refresh(self) -> list[Record]:
-        """Take in what was written since the last call; return all records so far."""
-        while messages := self._consumer.consume(1000, timeout=0.05):
-            for m in messages:
-                if m.error() is None:
-                    key = (m.key() or b"").decode(errors="replace")
-                    self.records.append(Record(key, m.value(), m.timestamp()[1]))
-        return self.records
-
-    def close(self) -> None:
-        """Leave the brokers."""
-        self._consumer.close()
 
 
 class Speaker:
@@ -148,7 +105,7 @@ class Story:
         self.instances: dict[str, Instance] = {}
         self.agent: subprocess.Popen[bytes] | None = None
         self.http_port = free_ports(1)[0]
-        self._readers: dict[str, Committed] = {}
+        self._readers: dict[str, CommittedTopic] = {}
         # Copies, so that a build of the plugin meanwhile does not touch what runs.
         self._jars = [Path(shutil.copy(jar, folder)) for jar in streams_jars()]
         self._plimsoll("topics", "create").wait(120)
@@ -210,10 +167,10 @@ class Story:
             time.sleep(0.1)
         return found
 
-    def read(self, topic: str) -> list[Record]:
+    def read(self, topic: str) -> Sequence[Record]:
         """Give all committed records of a topic."""
         if topic not in self._readers:
-            self._readers[topic] = Committed(self.servers, topic)
+            self._readers[topic] = CommittedTopic(self.servers, topic)
         return self._readers[topic].refresh()
 
     def states(self) -> list[dict[str, Any]]:
