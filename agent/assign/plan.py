@@ -34,6 +34,9 @@ POLISH_CELLS = 4_000
 """Units x members where that much pays: in smaller groups there is less to find, in larger ones
 a step costs more. 180, some 9 ms, at 160 x 12; 30 at 1000 x 20."""
 
+FAR = 60
+"""Units that must leave their members from which on a flow comes before any descent."""
+
 NEAR = 0.055
 """Moves above the count bound that are not searched for any more: one in nineteen."""
 
@@ -43,8 +46,8 @@ EXACT_CELLS_MAX = 1_000
 EXACT_EFFORT = 0.05
 """Deterministic seconds of CP-SAT; 5 to 20 ms are enough in practice, and at most some 100 ms."""
 
-POURS = ((0.6, 0.85, 0.96), (0.8, 0.95), ())
-"""Ways to pour racks (see `confined`), tried one after another; where units are many, the last."""
+POURS = ((), (0.6, 0.85, 0.96), (0.8, 0.95))
+"""Ways to pour racks (see `confined`), tried one after another; where units are many, the first."""
 
 CROSS_GAIN_MIN = 1.5e-2
 """Share of the cross-rack load that a new plan must save, or the old one stays; and near enough
@@ -73,9 +76,15 @@ def greedy_plan(instance: Instance, cap: Ints) -> State:
     """Keep, place, and (unless racks will have a say in it) relieve: the plan without flow."""
     state = sticky_start(instance.blind())
     place_orphans(state)
-    if not instance.has_racks:
+    if not instance.has_racks and not _is_far(instance, cap):
         _relieve(state, cap)
     return state
+
+
+def _is_far(instance: Instance, cap: Ints) -> bool:
+    """Tell whether so much must move that steps one by one take longer than a flow."""
+    small = instance.units * instance.members <= FLOW_CELLS_MAX
+    return small and _moves_needed(instance, cap) > FAR
 
 
 def _relieve(state: State, cap: Ints) -> None:
@@ -157,6 +166,9 @@ def _balanced(
     best = greedy
     if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
         best = _best_routed(instance, bound, cap, best)
+    if score(best, cap)[0] > 0 and _is_far(instance, cap):
+        _relieve(greedy, cap)
+        best = min(best, greedy, key=lambda s: score(s, cap))
     best = _fewest(best, cap, enough)
     if score(best, cap)[0] > 0:
         best = _best_effort(instance, bound, cap, best)
@@ -315,7 +327,7 @@ def _mended(state: State, cap: Ints, floor: float) -> State | None:
 def _beside_replicas(instance: Instance, bound: float, cap: Ints, floor: float) -> State | None:
     """Place by flow over racks, relieve, mend: the best of a few, the first that is near enough."""
     best: State | None = None
-    ways = POURS if instance.units <= KINDS_MAX else POURS[-1:]
+    ways = POURS if instance.units <= KINDS_MAX else POURS[:1]
     for poured in confined(instance, bound, cap, ways):
         restore_band(poured, cap)
         return_home(poured, cap)

@@ -157,8 +157,10 @@ class Relief:
         if single is not None and excess > BULK * int(self._weight[units].max()):
             return single
         # No pair relieves more for a move than the heaviest unit alone, where that one may go.
-        if single is not None and single.worth >= self._weight[units].max() and not self._racks:
-            return single
+        if single is not None and not self._racks:
+            heavier = units[self._weight[units] > single.worth]
+            if not len(heavier) or not self._reaches(heavier, source, room):
+                return single
         self._cells_left -= len(units) * len(room)
         if self._cells_left < 0:
             return single
@@ -167,6 +169,15 @@ class Relief:
         if single is None or (pair is not None and pair.worth > single.worth * (1 + 1e-9)):
             return pair
         return single
+
+    def _reaches(self, units: Ints, source: int, room: Ints) -> bool:
+        """Tell whether any of the units would fit elsewhere if one unit there made room."""
+        others = np.flatnonzero(self._movable & (self._state.place >= 0))
+        heaviest = np.zeros_like(room)
+        np.maximum.at(heaviest, self._state.place[others], self._weight[others])
+        most = room + heaviest
+        most[source] = 0
+        return bool((self._may[self._class[units]] & (most >= self._weight[units][:, None])).any())
 
     def _price(self, units: Ints, targets: Ints) -> Floats:
         """Partitions moved by sending units to targets (broadcast); below 0 when they return.
@@ -240,13 +251,16 @@ class Relief:
     def _pair(self, units: Ints, source: int, excess: int, room: Ints) -> _Step | None:
         """Exchange a unit for a lighter one, or let another make room for it."""
         place = self._state.place
-        others, key = self._ranked(np.flatnonzero((place != source) & (place >= 0) & self._movable))
+        may_go = self._may[self._class[units]]
+        may_go[:, source] = False
+        near = may_go.any(axis=0)
+        others, key = self._ranked(np.flatnonzero(near[place] & (place >= 0) & self._movable))
         settled = place[others] == self._home[others]
         back = self._may[self._class[others], source]
         onward, has_room = self._roomiest(others, source, room)
         at_source = np.full(len(others), source)
         back_price, onward_price = self._price(others, at_source), self._price(others, onward)
-        wanted = self._wanted(units, source, excess, room)
+        wanted = self._wanted(units, np.flatnonzero(near), source, excess, room)
         best: _Step | None = None
         for group in (~settled, settled):
             comes = self._partners(others, key, at_source, back_price, group & back)
@@ -324,22 +338,22 @@ class Relief:
         ranked[0], ranked[-1] = -1, np.iinfo(np.int64).max
         return _Partners(others[at], self._weight[others[at]], ranked, target[at], price[at])
 
-    def _wanted(self, units: Ints, source: int, excess: int, room: Ints) -> "_Wanted":
-        """Lay out what all partners of `units` are sought by, once for a step."""
+    def _wanted(
+        self, units: Ints, members: Ints, source: int, excess: int, room: Ints
+    ) -> "_Wanted":
+        """Lay out what all partners of `units` on `members` are sought by, once for a step."""
         weight = self._weight[units][:, None]
-        members = np.arange(len(room))[None, :]
-        least = weight - room[None, :]
-        may_go = self._may[self._class[units]]
-        may_go[:, source] = False
+        least = weight - room[None, members]
         width = len(self._ladder) + 1
-        base = (members * self._kinds + self._kind[units][:, None]) * width
+        base = (members[None, :] * self._kinds + self._kind[units][:, None]) * width
         return _Wanted(
             source=source,
             excess=excess,
             units=units,
+            members=members,
             weight=weight,
-            may_go=may_go,
-            price=self._price(units[:, None], members),
+            may_go=self._may[self._class[units]][:, members],
+            price=self._price(units[:, None], members[None, :]),
             least=least,
             base=base,
             width=width,
@@ -363,7 +377,7 @@ class Relief:
         worth, i, j = best
         other = partner[i, j]
         units = (int(wanted.units[i]), int(comes.unit[other]))
-        return _Step(worth, units, (j, int(comes.target[other])))
+        return _Step(worth, units, (int(wanted.members[j]), int(comes.target[other])))
 
     def _make_room(self, wanted: "_Wanted", goes: "_Partners | None") -> _Step | None:
         if goes is None:
@@ -377,7 +391,7 @@ class Relief:
         worth, i, j = best
         other = partner[i, j]
         units = (int(goes.unit[other]), int(wanted.units[i]))
-        return _Step(worth, units, (int(goes.target[other]), j))
+        return _Step(worth, units, (int(goes.target[other]), int(wanted.members[j])))
 
     def _roomiest(self, others: Ints, source: int, room: Ints) -> tuple[Ints, Flags]:
         """Give, for each unit, the roomiest member it may go on to, and whether it fits there."""
@@ -427,6 +441,7 @@ class _Wanted:
     source: int
     excess: int
     units: Ints  # [units]
+    members: Ints  # [members] that any of them may go to
     weight: Ints  # [units, 1]
     may_go: Flags
     price: Floats  # of the unit going to the member
