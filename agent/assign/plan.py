@@ -284,11 +284,12 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, greedy: State) -> S
         placed = _by_flow(instance, bound, cap)
         if placed is not None:
             return placed
-    floor = _near(instance, cross_floor(instance, bound, cap))
+    least = cross_floor(instance, bound, cap)
+    floor = _near(instance, least)
     kept = _mended(State(instance, greedy.place), cap, floor)
     if kept is not None:
         return kept
-    best, reach = _beside_replicas(instance, bound, cap, floor), cap
+    best, reach = _beside_replicas(instance, bound, cap, least), cap
     if best is None or score(best, cap)[0]:
         blind = State(instance.blind(), greedy.place)
         _relieve(blind, cap)
@@ -296,7 +297,7 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, greedy: State) -> S
         reach = np.maximum(cap, caps(instance, state.utilisation_max()))
         uncross(state, reach)
         if (reach > cap).any():
-            best = _beside_replicas(instance, bound, reach, floor)
+            best = _beside_replicas(instance, bound, reach, least)
         best = state if best is None else min(state, best, key=lambda s: score(s, reach))
     enough, near = _moves_needed(instance, cap), max(cross_load(best), int(floor))
     if cross_load(best) > floor and instance.units * instance.members <= RACK_CELLS_MAX:
@@ -324,11 +325,12 @@ def _mended(state: State, cap: Ints, floor: float) -> State | None:
     return state if cross_load(state) <= floor else None
 
 
-def _beside_replicas(instance: Instance, bound: float, cap: Ints, floor: float) -> State | None:
+def _beside_replicas(instance: Instance, bound: float, cap: Ints, least: float) -> State | None:
     """Place by flow over racks, relieve, mend: the best of a few, the first that is near enough."""
     best: State | None = None
+    floor = _near(instance, least)
     ways = POURS if instance.units <= KINDS_MAX else POURS[:1]
-    for poured in confined(instance, bound, cap, ways):
+    for poured in confined(instance, bound, cap, ways, least):
         restore_band(poured, cap)
         return_home(poured, cap)
         state = State(instance, poured.place)

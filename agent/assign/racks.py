@@ -19,7 +19,10 @@ from agent.assign.route import pools_by_flow
 from agent.assign.state import State
 
 GIANTS_MAX = 3
-"""Units for which each pool is tried, if they fill more than half of any member."""
+"""Units for which pools are tried, if they fill more than half of any member."""
+
+SAME = 1e-6
+"""Share of all load by which two loads across racks differ for them to be different."""
 
 MEND_UNITS_MAX = 2_000
 """Crossing units that one pass of the mend looks at, heaviest first; the flow does the bulk."""
@@ -70,13 +73,13 @@ def _least_crossing(instance: Instance, bound: float, cap: Ints, pool_of: Ints) 
 
 
 def confined(
-    instance: Instance, bound: float, cap: Ints, ways: Sequence[Sequence[float]]
+    instance: Instance, bound: float, cap: Ints, ways: Sequence[Sequence[float]], least: float
 ) -> Iterator[State]:
     """Place by optimal flows, each unit confined to its rack; nothing if the caps hold too little.
 
     Each of the `ways` names shares of the load, heaviest units first, that stay where one flow puts
     them before the next places the rest. Rounding may leave members over their caps; inside racks
-    they can be relieved without more load across racks.
+    they can be relieved without more load across racks. No placement lets less cross than `least`.
     """
     pool_of = alike(instance)
     pools, racks = int(pool_of.max()) + 1, instance.cross_share.shape[1]
@@ -84,7 +87,7 @@ def confined(
     rack_of_pool[pool_of] = instance.member_rack
     in_rack = np.arange(racks)[:, None] == instance.member_rack[None, :]
     in_pool = np.arange(pools)[:, None] == pool_of[None, :]
-    giants = _giants(instance, bound, cap, pool_of)
+    giants = _giants(instance, bound, cap, pool_of, least)
     for parts in ways:
         pool = _poured(instance, bound, cap, pool_of, giants, parts)
         if pool is None:
@@ -143,10 +146,11 @@ def _without(instance: Instance, cap: Ints, pool_of: Ints, pool: Ints) -> tuple[
     return rest, np.floor(cap * share[pool_of]).astype(np.int64)
 
 
-def _giants(instance: Instance, bound: float, cap: Ints, pool_of: Ints) -> Ints:
+def _giants(instance: Instance, bound: float, cap: Ints, pool_of: Ints, least: float) -> Ints:
     """Give pools to units that fill more than half of any member, NOBODY to the others.
 
-    A flow would split them, and whose they are decides what else fits: so each pool is tried.
+    A flow would split them, and whose they are decides what else fits: so pools are tried, that of
+    the home first, until no more crosses than `least`.
     """
     pool = np.full(instance.units, NOBODY, dtype=np.int64)
     if instance.units > KINDS_MAX:
@@ -157,19 +161,23 @@ def _giants(instance: Instance, bound: float, cap: Ints, pool_of: Ints) -> Ints:
         members = instance.allowed[int(instance.allowed_class[unit])]
         room = np.bincount(pool_of, weights=_without(instance, cap, pool_of, pool)[1])
         members = members[np.minimum(cap, room[pool_of])[members] >= weight[unit]]
+        members = members[np.unique(pool_of[members], return_index=True)[1]]
+        own = instance.cross_of(np.full(len(members), unit), members)
         home = int(instance.home[unit])
-        found: list[tuple[float, bool, int]] = []
-        for member in members[np.unique(pool_of[members], return_index=True)[1]].tolist():
+        leaves = pool_of[members] != (pool_of[home] if home >= 0 else NOBODY)
+        best = np.inf
+        for i in np.lexsort((pool_of[members], leaves, own)).tolist():
+            if own[i] >= best:
+                break
             trial = pool.copy()
-            trial[unit] = pool_of[member]
+            trial[unit] = pool_of[members[i]]
             rest, left = _without(instance, cap, pool_of, trial)
-            least = _least_crossing(rest, bound, left, pool_of)
-            if least is not None:
-                own = float(instance.cross_of(np.array([unit]), np.array([member]))[0])
-                leaves = home < 0 or pool_of[home] != trial[unit]
-                found.append((round((own + least) / total, 6), leaves, int(trial[unit])))
-        if found:
-            pool[unit] = min(found)[2]
+            others = _least_crossing(rest, bound, left, pool_of)
+            if others is not None and own[i] + others < best - SAME * total:
+                best, found = own[i] + others, trial
+            if best <= least + SAME * total:
+                break
+        pool = found if best < np.inf else pool
     return pool
 
 

@@ -253,7 +253,7 @@ class Relief:
         place = self._state.place
         may_go = self._may[self._class[units]]
         may_go[:, source] = False
-        near = may_go.any(axis=0)
+        near = np.asarray(may_go.any(axis=0))
         others, key = self._ranked(np.flatnonzero(near[place] & (place >= 0) & self._movable))
         settled = place[others] == self._home[others]
         back = self._may[self._class[others], source]

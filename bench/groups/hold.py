@@ -395,6 +395,8 @@ def times(seed: int) -> Iterator[Row]:
         (Shape(1_000, 20, 10, event="join"), 20.0),
         (Shape(1_000, 20, 10, "zipf"), 20.0),
         (Shape(1_000, 20, 10, "zipf", "random", event="join"), 20.0),
+        (Shape(1_000, 20, 10, "uniform", "nested", "hash"), 20.0),
+        (Shape(1_000, 20, 10, "zipf", "nested", "hash"), 20.0),
         (Shape(1_000, 20, 10, event="join", racks=3), 20.0),
         (Shape(1_000, 20, 10, "lognormal", "random", "count", "join", racks=3), 20.0),
         (Shape(160, 12, 10, "zipf"), 50.0),
