@@ -32,6 +32,9 @@ MEND_CELLS = 50_000_000
 
 MEND_PASSES_MAX = 4
 
+APART = 0.65
+"""Share of the load, heaviest units first, that a flow tells apart where it is the only one."""
+
 KINDS_MAX = 2_000
 """Units above which the flow over pools puts loads in classes: the mend evens out the rest."""
 
@@ -119,13 +122,14 @@ def _poured(
     for part in (*parts, 1.0):
         rest, left = _without(instance, cap, pool_of, pool)
         stays = np.searchsorted(before, part * before[-1]) + 1
+        apart = np.searchsorted(before, (part if parts else APART) * before[-1]) + 1
         network = build_network(
             rest,
             left,
             np.floor(left * fair).astype(np.int64),
             pool_of,
             kinds_max=KINDS_MAX,
-            lightest=int(weight[heaviest[min(stays, len(heaviest)) - 1]]),
+            lightest=int(weight[heaviest[min(apart, len(heaviest)) - 1]]),
         )
         placed = pools_by_flow(rest, network)
         if placed is None:
