@@ -3,7 +3,8 @@
 The plugin publishes the application's state at each rebalance, with the placement that it then
 gave. A plan names where each task should run *in the end*; the plugin warms copies up before it
 moves an active, and asks for its next rebalance itself, so there is no nudge. A plan is published
-when it is better than that placement in load, cross-rack partitions, copies or racks of copies;
+when it is better than that placement in load of copies, load of actives, copies or racks of copies,
+or, where the application has a rack-aware strategy, in partitions read across racks;
 while the application is on its way to a target, no other follows for the same processes and tasks.
 
 Reasons are those of `review`, and `bad-application` (refuse): the published state is no problem
@@ -24,6 +25,9 @@ from agent.streams import door, planner
 from agent.streams.certificate import certify
 from agent.streams.problem import Placement, Problem
 from agent.streams.target import load_per_thread
+
+GAIN_MIN = 1e-9
+"""What a plan must gain to be worth publishing: more than rounding."""
 
 Share = dict[str, list[str]]
 """Tasks of one process: `active`, `standby`, `warmup`."""
@@ -180,19 +184,16 @@ def _causes(look: Look, problem: Problem, plan: Placement) -> list[str]:
         return []
     present = planner.measure(problem, _present(problem))
     planned = planner.measure(problem, plan)
-    enter = look.settings.imbalance_enter * present.load_max
-    causes = []
-    if present.load_spread - planned.load_spread > max(enter, 1e-9):
-        causes.append("load")
-    causes += [name for name, of in _COUNTS.items() if of(planned) < of(present)]
-    return causes
-
-
-_COUNTS: Mapping[str, Any] = {
-    "cross-rack": lambda merit: merit.cross_rack,
-    "copies": lambda merit: merit.copies_missing,
-    "racks of copies": lambda merit: merit.shared_racks,
-}
+    enter = look.settings.imbalance_enter
+    gains = {
+        "load": present.load_spread - planned.load_spread - enter * present.load_max,
+        "load of actives": present.active_max - planned.active_max - enter * present.active_max,
+        "copies": present.copies_missing - planned.copies_missing,
+        "racks of copies": present.shared_racks - planned.shared_racks,
+    }
+    if problem.config.strategy != "none":
+        gains["cross-rack"] = present.cross_rack - planned.cross_rack
+    return [cause for cause, gain in gains.items() if gain > GAIN_MIN]
 
 
 def _present(problem: Problem) -> Placement:

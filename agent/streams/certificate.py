@@ -8,12 +8,15 @@ Lower bounds: `engine` is exact, so its bound is its cost (for standbys when the
 For all others a bound takes each task alone, at its cheapest client, whatever others do.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from agent.streams.high_availability import NON_OVERLAP_COST, TRAFFIC_COST
 from agent.streams.problem import (
     STATELESS_NON_OVERLAP_COST,
     STATELESS_TRAFFIC_COST,
+    Floats,
     Ints,
     Placement,
     Problem,
@@ -33,7 +36,7 @@ def certify(problem: Problem, placement: Placement) -> Figures:
     by_flow = exact and problem.config.standby_optimizer == "flow"
     moved = (before >= 0) & (before != owner)
     cold = [t for t in np.flatnonzero(moved & problem.stateful).tolist() if owner[t] not in held[t]]
-    load = _load_per_thread(problem, placement)
+    load = _load_per_thread(problem, placement.active, placement.standby)
     figures: Figures = {
         "cost_active": stateful + stateless,
         "cost_active_lower_bound": stateful + stateless if exact else active_bound,
@@ -46,6 +49,7 @@ def certify(problem: Problem, placement: Placement) -> Figures:
         "cross_rack_active": int(problem.source_away_of[np.arange(len(owner)), owner].sum()),
         "load_per_thread_max": float(load.max()),
         "load_per_thread_min": float(load.min()),
+        "active_load_per_thread_max": float(_load_per_thread(problem, placement.active).max()),
         "bytes_restored": _bytes_restored(problem, placement, held),
         "rack_aware": problem.rack_aware,
     }
@@ -113,11 +117,11 @@ def _standby_costs(
 
 
 def _load_per_thread(
-    problem: Problem, placement: Placement
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    problem: Problem, active: Sequence[int], standby: Sequence[Sequence[int]] = ()
+) -> Floats:
     """(C,) load of active tasks and copies, over threads."""
-    load = np.bincount(placement.active, weights=problem.load, minlength=problem.clients)
-    for task, clients in enumerate(placement.standby):
+    load = np.bincount(active, weights=problem.load, minlength=problem.clients)
+    for task, clients in enumerate(standby):
         for client in clients:
             load[client] += problem.load[task]
     return np.asarray(load / problem.threads)

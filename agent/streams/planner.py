@@ -16,13 +16,14 @@ chosen without it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
 from agent import limits
 from agent.streams import high_availability, level
-from agent.streams.ahead import rounds_left
+from agent.streams.ahead import caught_up, rounds_left
 from agent.streams.problem import UNKNOWN, Ints, Placement, Problem
 from agent.streams.target import (
     Bounds,
@@ -59,12 +60,17 @@ WEIGHTS: Final = (STAY, STAY_NEAR, RESTORE, LEVEL, TRAFFIC, FREE)
 ORDERS: Final[tuple[CopyOrder, ...]] = ("racks", "stay", "level")
 
 
+SETTLE_ROUNDS_MAX: Final = 4
+"""Goals chosen from where the one before leads; two do in practice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Merit:
     """What a placement is measured by; less is better throughout."""
 
     load_max: float
     load_spread: float
+    active_max: float
     cross_rack: int
     cold_moves: int
     shared_racks: int
@@ -80,13 +86,13 @@ class Merit:
         order = (self.followup, self.load_spread, self.bytes_restored, self.cold_moves)
         return (*order, self.shared_racks, self.cross_rack) if racks else order
 
-    def no_worse(self, other: "Merit", *, traffic: bool = True) -> bool:
-        """Whether nothing here is worse than there; `traffic` says if that counts, too."""
+    def no_worse(self, other: "Merit") -> bool:
+        """Whether nothing here is worse than there."""
         eps = 1e-9
         return (
             self.load_max <= other.load_max + eps
             and self.load_spread <= other.load_spread + eps
-            and (self.cross_rack <= other.cross_rack or not traffic)
+            and self.cross_rack <= other.cross_rack
             and self.cold_moves <= other.cold_moves
             and self.shared_racks <= other.shared_racks
             and self.copies_missing <= other.copies_missing
@@ -100,6 +106,7 @@ def measure(problem: Problem, placement: Placement) -> Merit:
     """Measure a placement."""
     owner = np.array(placement.active, dtype=np.int64)
     load = load_per_thread(problem, placement.active, placement.standby)
+    active = load_per_thread(problem, placement.active, ())
     before = problem.previous_active
     moved = np.flatnonzero((before >= 0) & (before != owner) & problem.stateful).tolist()
     racks = len(set(problem.client_rack[problem.client_rack < len(problem.racks)].tolist()))
@@ -113,6 +120,7 @@ def measure(problem: Problem, placement: Placement) -> Merit:
     return Merit(
         load_max=float(load.max()),
         load_spread=float(load.max() - load.min()),
+        active_max=float(active.max()),
         cross_rack=int(problem.source_away_of[np.arange(len(owner)), owner].sum()),
         cold_moves=sum(placement.active[task] not in problem.held[task] for task in moved),
         shared_racks=shared,
@@ -138,8 +146,10 @@ def bytes_to_restore(problem: Problem, placement: Placement) -> int:
 
 def assign(problem: Problem) -> Placement:
     """Assign as `plimsoll` does."""
-    if problem.tasks * problem.clients > limits.STREAMS_YARDSTICK_CELLS_MAX:
-        holdings = Holdings(problem)
+    holdings = Holdings(problem)
+    if np.ptp(problem.load) > 0:
+        return Transition(problem, holdings).plan(*_settled_goal(problem, holdings))
+    if _is_large(problem):
         first = TRAFFIC if problem.config.unbounded_lag else LEVEL
         return _plan(problem, holdings, place_actives(problem, holdings, first), "racks")
     kafka = high_availability.assign(problem)
@@ -149,6 +159,68 @@ def assign(problem: Problem) -> Placement:
         ours = rounds_left(problem, best, _measured)
         return kafka if rounds_left(problem, kafka, _measured, most=ours) < ours else best
     return best
+
+
+def _is_large(problem: Problem) -> bool:
+    return problem.tasks * problem.clients > limits.STREAMS_YARDSTICK_CELLS_MAX
+
+
+Goal = tuple[Ints, Sequence[Sequence[int]]]
+"""Client (T,) that should run each task in the end, and per task those of its other copies."""
+
+
+def _settled_goal(problem: Problem, holdings: Holdings) -> Goal:
+    """Choose goals, each from where the one before leads, until nothing would move any more."""
+    goal = _level_goal(problem, holdings)
+    for _ in range(0 if _is_large(problem) else SETTLE_ROUNDS_MAX):
+        there = caught_up(problem, _placement(problem, goal))
+        further = _level_goal(there, Holdings(there))
+        if _placement(problem, further) == _placement(problem, goal):
+            break
+        goal = further
+    return goal
+
+
+def _level_goal(problem: Problem, holdings: Holdings) -> Goal:
+    """Choose where unequal loads should be in the end."""
+    goals = _level_goals(problem, holdings)
+    found = [(goal, measure(problem, _placement(problem, goal))) for goal in goals]
+    for load_of in (attrgetter("load_max"), attrgetter("active_max")):
+        limit = min(load_of(merit) for _, merit in found) * (1 + limits.STREAMS_LEVEL_SLACK)
+        found = [(goal, merit) for goal, merit in found if load_of(merit) <= limit]
+    racks = problem.config.strategy != "none"
+    before = problem.previous_active
+
+    def price(choice: tuple[Goal, Merit]) -> tuple[int, ...]:
+        (target, _), merit = choice
+        moves = int(((before >= 0) & (before != target)).sum())
+        traffic = merit.cross_rack if racks else 0
+        return merit.shared_racks, traffic, merit.bytes_restored, moves
+
+    return min(found, key=price)[0]
+
+
+def _placement(problem: Problem, goal: Goal) -> Placement:
+    target, copies = goal
+    standby = tuple(tuple(sorted(clients)) for clients in copies)
+    return Placement(tuple(target.tolist()), standby, ((),) * problem.tasks, followup=False)
+
+
+def _level_goals(problem: Problem, holdings: Holdings) -> Iterator[Goal]:
+    """Give goals: what is there now, if it is complete, and plans, with their loads evened out."""
+    now = problem.previous_active
+    copies = [[c for c in sorted(held) if c != now[task]] for task, held in enumerate(problem.held)]
+    complete = replicated(problem).tolist() == [len(clients) for clients in copies]
+    if complete and (now >= 0).all():
+        yield now, copies
+        yield level.share_roles(problem, now, copies)
+        yield level.share_roles(problem, *level.even_out(problem, holdings, now, copies))
+    large = _is_large(problem)
+    for weights in (TRAFFIC,) if large else WEIGHTS:
+        owner = place_actives(problem, holdings, weights)
+        for order in ORDERS[:1] if large else ORDERS:
+            placed = place_copies(problem, holdings, owner, order)
+            yield level.share_roles(problem, *level.even_out(problem, holdings, owner, placed))
 
 
 def _measured(problem: Problem) -> Placement:
@@ -165,8 +237,6 @@ def _best(problem: Problem, kafka: Placement) -> Placement:
     if not yardstick.followup:
         # First among equals: from Kafka's own placement Kafka would have nothing to do later.
         good.insert(0, (kafka, yardstick))
-    if np.ptp(problem.load) > 0:
-        good = _level_enough(found, good, yardstick)
     settled = [(plan, merit) for plan, merit in good if not merit.followup]
     if settled:
         racks = problem.config.strategy != "none"
@@ -174,17 +244,6 @@ def _best(problem: Problem, kafka: Placement) -> Placement:
     # All are on their way: the plan that comes first does so in every round, and gets there.
     frugal = [plan for plan, merit in good if merit.bytes_restored <= yardstick.bytes_restored]
     return next(iter([*frugal, *(plan for plan, _ in good)]), kafka)
-
-
-def _level_enough(
-    found: list[tuple[Placement, Merit]], good: list[tuple[Placement, Merit]], yardstick: Merit
-) -> list[tuple[Placement, Merit]]:
-    """Keep plans that level unequal loads nearly as well as any; that is worth some traffic."""
-    level = [(p, m) for p, m in found if m.no_worse(yardstick, traffic=False)] + good
-    least = min((merit.load_max for _, merit in level), default=0.0)
-    limit = least * (1 + limits.STREAMS_LEVEL_SLACK)
-    local = [(plan, merit) for plan, merit in good if merit.load_max <= limit]
-    return local or [(plan, merit) for plan, merit in level if merit.load_max <= limit]
 
 
 def _plans(
@@ -231,8 +290,6 @@ def _plan(
     order: CopyOrder,
     bounds: Bounds | None = None,
 ) -> Placement:
-    """Place copies around target actives, even out unequal loads, and see what can be used now."""
-    copies: Sequence[Sequence[int]] = place_copies(problem, holdings, target, order, bounds)
-    if np.ptp(problem.load) > 0:
-        target, copies = level.even_out(problem, holdings, target, copies)
+    """Place copies around target actives, and see what can be used now."""
+    copies = place_copies(problem, holdings, target, order, bounds)
     return Transition(problem, holdings).plan(target, copies)

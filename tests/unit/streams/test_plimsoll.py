@@ -5,6 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent import streams
 from agent.errors import TheirFault
@@ -115,6 +117,53 @@ def test_unequal_loads_are_levelled_by_load() -> None:
     answer: Any = streams.answer(document)
     assert answer["certificate"]["load_per_thread_max"] <= 7.0
     assert loads(answer)[0] <= 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    weights=st.lists(st.floats(0.2, 5.0), min_size=8, max_size=20),
+    clients=st.integers(2, 4),
+    standbys=st.integers(0, 2),
+    strategy=st.sampled_from(["none", "min_traffic"]),
+)
+def test_unequal_loads_come_to_rest(
+    weights: list[float], clients: int, standbys: int, strategy: str
+) -> None:
+    """They settle and stay; the most loaded client is within one task of the mean."""
+    config = {"num_standby_replicas": standbys, "rack_aware_strategy": strategy}
+    document = application(clients, len(weights), **config)
+    for task, weight in zip(document["tasks"], weights, strict=True):
+        task["load"] = weight
+    for _ in range(8):
+        answer: Any = streams.answer(document)
+        follow(document, answer, caught_up=True)
+        if not answer["followup"]:
+            break
+    again: Any = streams.answer(document)
+    assert not again["followup"]
+    assert (again["active"], again["standby"]) == (answer["active"], answer["standby"])
+    copies = min(clients, 1 + standbys)
+    mean = sum(weights) * copies / clients
+    assert answer["certificate"]["load_per_thread_max"] <= mean * 1.05 + max(weights)
+    assert all(len(holders) == copies - 1 for holders in answer["standby"].values())
+
+
+def test_who_runs_a_task_is_shared_out_by_load() -> None:
+    """Both hold all tasks; the heavy ones do not run on one of them."""
+    document = application(2, 8, num_standby_replicas=1)
+    heavy = {"0_0", "0_2", "0_4", "0_6"}
+    follow(document, streams.answer(document), caught_up=True)
+    for client, parity in zip(document["clients"], (0, 1), strict=True):
+        mine = [f"0_{p}" for p in range(8) if p % 2 == parity]
+        other = [f"0_{p}" for p in range(8) if p % 2 != parity]
+        lags = dict.fromkeys(mine, -2) | dict.fromkeys(other, 0)
+        client.update(prev_active=mine, prev_standby=other, lags=lags)
+    for task in document["tasks"]:
+        task["load"] = 10.0 if task["id"] in heavy else 1.0
+    answer: Any = streams.answer(document)
+    assert answer["certificate"]["active_load_per_thread_max"] <= 22.0 * 1.05
+    assert answer["certificate"]["bytes_restored"] == 0
+    assert answer["certificate"]["moves"] == 4
 
 
 def test_unknown_racks_are_worked_around() -> None:
