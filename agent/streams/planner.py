@@ -183,11 +183,16 @@ def _settled_goal(problem: Problem, holdings: Holdings) -> Goal:
 
 def _level_goal(problem: Problem, holdings: Holdings) -> Goal:
     """Choose where unequal loads should be in the end."""
-    goals = _level_goals(problem, holdings)
+    kept = _kept(problem)
+    goals = [*([kept] if kept else []), *_level_goals(problem, holdings, kept)]
     found = [(goal, measure(problem, _placement(problem, goal))) for goal in goals]
     for load_of in (attrgetter("load_max"), attrgetter("active_max")):
         limit = min(load_of(merit) for _, merit in found) * (1 + limits.STREAMS_LEVEL_SLACK)
-        found = [(goal, merit) for goal, merit in found if load_of(merit) <= limit]
+        # What is there may be further off than what would take its place: no goal chases another.
+        stay = limit * (1 + limits.STREAMS_LEVEL_SLACK)
+        found = [
+            (g, merit) for g, merit in found if load_of(merit) <= (stay if g is kept else limit)
+        ]
     racks = problem.config.strategy != "none"
     before = problem.previous_active
 
@@ -206,21 +211,42 @@ def _placement(problem: Problem, goal: Goal) -> Placement:
     return Placement(tuple(target.tolist()), standby, ((),) * problem.tasks, followup=False)
 
 
-def _level_goals(problem: Problem, holdings: Holdings) -> Iterator[Goal]:
-    """Give goals: what is there now, if it is complete, and plans, with their loads evened out."""
-    now = problem.previous_active
-    copies = [[c for c in sorted(held) if c != now[task]] for task, held in enumerate(problem.held)]
-    complete = replicated(problem).tolist() == [len(clients) for clients in copies]
-    if complete and (now >= 0).all():
-        yield now, copies
-        yield level.share_roles(problem, now, copies)
-        yield level.share_roles(problem, *level.even_out(problem, holdings, now, copies))
+def _level_goals(problem: Problem, holdings: Holdings, kept: Goal | None) -> Iterator[Goal]:
+    """Give plans with their loads evened out, from what is there and from flows."""
+    if kept is not None:
+        yield level.share_roles(problem, *kept)
+        yield level.share_roles(problem, *level.even_out(problem, holdings, *kept))
     large = _is_large(problem)
     for weights in (TRAFFIC,) if large else WEIGHTS:
         owner = place_actives(problem, holdings, weights)
         for order in ORDERS[:1] if large else ORDERS:
             placed = place_copies(problem, holdings, owner, order)
             yield level.share_roles(problem, *level.even_out(problem, holdings, owner, placed))
+
+
+def _kept(problem: Problem) -> Goal | None:
+    """Give what is there now without copies beyond those wanted; None if some are missing.
+
+    Of the copies of a task on its way those on the most loaded clients go: it was for their sake
+    that the others were made.
+    """
+    target = problem.previous_active.copy()
+    wanted: list[int] = (1 + replicated(problem)).tolist()
+    copies = [set(held) for held in problem.held]
+    if (target < 0).any() or any(len(c) < w for c, w in zip(copies, wanted, strict=True)):
+        return None
+    load = np.zeros(problem.clients)
+    for task, clients in enumerate(copies):
+        load[list(clients)] += problem.load[task] / problem.threads[list(clients)]
+    for task in np.argsort(-problem.load, kind="stable").tolist():
+        while len(copies[task]) > wanted[task]:
+            gone = max(copies[task], key=lambda client: (load[client], client))
+            copies[task].remove(gone)
+            load[gone] -= problem.load[task] / problem.threads[gone]
+        if target[task] not in copies[task]:
+            target[task] = min(copies[task], key=lambda client: (load[client], client))
+        copies[task].remove(int(target[task]))
+    return target, [sorted(clients) for clients in copies]
 
 
 def _measured(problem: Problem) -> Placement:

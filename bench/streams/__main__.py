@@ -22,6 +22,7 @@ ROWS: dict[str, Row] = {
     "sticky": rows.sticky,
     "plimsoll, one assignment": rows.plimsoll_single,
     "plimsoll, closed loop": rows.plimsoll_loops,
+    "plimsoll, unequal loads": rows.plimsoll_unequal,
     "determinism": rows.determinism,
     "bad input": rows.bad_input,
 }

@@ -95,8 +95,7 @@ def _task(line: Line, task: Mapping[str, Any]) -> Document:
         "source": [[topics[t]["name"], p] for t, p in task["source"]],
         "changelog": [[topics[t]["name"], p] for t, p in task["changelog"]],
     }
-    if "end_offset" in task:
-        fields["end_offset"] = task["end_offset"]
+    fields |= {name: task[name] for name in ("end_offset", "load") if name in task}
     return fields
 
 

@@ -66,6 +66,11 @@ def rounds_to_converge(rounds: Sequence[Round]) -> list[int]:
     return [settled_after(list(steps)) for _, steps in groupby(rounds, lambda step: step.event)]
 
 
+def last_rounds(rounds: Sequence[Round]) -> list[Round]:
+    """Give the last round of each event of a loop."""
+    return [list(steps)[-1] for _, steps in groupby(rounds, lambda step: step.event)]
+
+
 def restored(rounds: Sequence[Round]) -> int:
     """Sum what was restored."""
     return sum(step.restored for step in rounds)

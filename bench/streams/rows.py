@@ -4,10 +4,12 @@ import copy
 import json
 import random
 from collections import Counter
+from statistics import median
 from typing import Any
 
 from agent import streams
 from agent.errors import TheirFault
+from agent.streams.closed_loop import Round
 from bench.streams import golden, loops
 from bench.streams.referee import dominates, faults, score
 
@@ -224,6 +226,7 @@ def plimsoll_loops(_shots: list[Line], loops_: list[Line]) -> Figures:
         found["offsets restored, ours"] += a
         found["offsets restored, Kafka"] += b
         found["loops"] += 1
+        found["loops, more rounds in all than Kafka"] += sum(our_rounds) > sum(theirs_rounds)
         found["loops, more restored than Kafka"] += a > b
         if a > b:
             worse.append(f"{line['id']}: restored {a}, Kafka {b}")
@@ -236,6 +239,69 @@ def plimsoll_loops(_shots: list[Line], loops_: list[Line]) -> Figures:
             found["rounds to converge, most"], *(n for n in our_rounds if n < loops.NEVER), 0
         )
     return {"holds": not worse, **found, "worse": worse[:WORST_SHOWN]}
+
+
+def plimsoll_unequal(_shots: list[Line], loops_: list[Line]) -> Figures:
+    """Give tasks of the recorded loops log-normal loads; compare how level each event ends.
+
+    The bounds are the mean, or the heaviest task on the widest client.
+    """
+    over: dict[str, list[float]] = {name: [] for name in ("copies", "actives")}
+    kafka_over: dict[str, list[float]] = {name: [] for name in over}
+    found: Counter[str] = Counter()
+    for number, line in enumerate(loops_):
+        rng = random.Random(number)
+        loads = [rng.lognormvariate(0, 0.7) for _ in line["tasks"]]
+        loaded = {
+            **line,
+            "tasks": [
+                {**task, "load": load} for task, load in zip(line["tasks"], loads, strict=True)
+            ],
+        }
+        both = [list(loops.run(loaded, name)) for name in ("plimsoll", "high-availability")]
+        for rounds, into in zip(both, (over, kafka_over), strict=True):
+            for last in loops.last_rounds(rounds):
+                for name, ratio in _over_bounds(last).items():
+                    into[name].append(ratio)
+        ours, kafka = both
+        found["events"] += len(loops.rounds_to_converge(ours))
+        found["events, never settled, ours"] += loops.rounds_to_converge(ours).count(loops.NEVER)
+        found["events, never settled, Kafka"] += loops.rounds_to_converge(kafka).count(loops.NEVER)
+        found["rounds, ours"] += len(ours)
+        found["rounds, Kafka"] += len(kafka)
+        found["offsets restored, ours"] += loops.restored(ours)
+        found["offsets restored, Kafka"] += loops.restored(kafka)
+    figures: Figures = dict(found)
+    for name, ratios in over.items():
+        figures[f"load of {name} over its bound, ours"] = _spread(ratios)
+        figures[f"load of {name} over its bound, Kafka"] = _spread(kafka_over[name])
+    better = all(max(over[n]) <= max(kafka_over[n]) for n in over)
+    better &= all(median(over[n]) <= median(kafka_over[n]) for n in over)
+    better &= found["events, never settled, ours"] <= found["events, never settled, Kafka"]
+    return {"holds": better, **figures}
+
+
+def _over_bounds(last: Round) -> dict[str, float]:
+    """Give the highest load per thread over its bound, for all copies and for actives."""
+    threads = {client["id"]: client["threads"] for client in last.document["clients"]}
+    load = {task["id"]: task["load"] for task in last.document["tasks"]}
+    active, copies = dict.fromkeys(threads, 0.0), dict.fromkeys(threads, 0.0)
+    for task, client in last.answer["active"].items():
+        active[client] += load[task]
+        copies[client] += load[task]
+    for task, clients in last.answer["standby"].items():
+        for client in clients:
+            copies[client] += load[task]
+    heaviest = max(load.values()) / max(threads.values())
+    found = {}
+    for name, sums in (("copies", copies), ("actives", active)):
+        bound = max(sum(sums.values()) / sum(threads.values()), heaviest)
+        found[name] = max(sums[client] / threads[client] for client in threads) / bound
+    return found
+
+
+def _spread(ratios: list[float]) -> str:
+    return f"median {median(ratios):.3f}, worst {max(ratios):.3f}"
 
 
 def determinism(shots: list[Line], _loops: list[Line]) -> Figures:
