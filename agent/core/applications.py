@@ -23,6 +23,7 @@ from agent.core.look import Look
 from agent.errors import TheirFault
 from agent.streams import door, planner
 from agent.streams.certificate import certify
+from agent.streams.merit import measure
 from agent.streams.problem import Placement, Problem
 from agent.streams.target import load_per_thread
 
@@ -182,8 +183,8 @@ def _causes(look: Look, problem: Problem, plan: Placement) -> list[str]:
     """List in what the plan is better than the placement that the last rebalance gave."""
     if problem.initial_active is None:
         return []
-    present = planner.measure(problem, _present(problem))
-    planned = planner.measure(problem, plan)
+    present = measure(problem, _present(problem))
+    planned = measure(problem, plan)
     enter = look.settings.imbalance_enter
     gains = {
         "load": present.load_spread - planned.load_spread - enter * present.load_max,

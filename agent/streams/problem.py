@@ -121,6 +121,11 @@ class Problem:
         return len(self.client_ids)
 
     @property
+    def is_large(self) -> bool:
+        """Whether weighing many plans, Kafka's among them, costs more than it tells."""
+        return self.tasks * self.clients > limits.STREAMS_YARDSTICK_CELLS_MAX
+
+    @property
     def rack_aware(self) -> bool:
         """Whether KIP-925 may optimise: a strategy is set and not one rack is missing."""
         return self.config.strategy != "none" and not self.rack_holes

@@ -14,7 +14,7 @@ their own.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from ortools.graph.python import min_cost_flow
@@ -49,6 +49,29 @@ class Weights:
     """A move onto a client that held no copy, on top of what it must restore."""
     slack: int
     """One task above a client's ceiling, up to one more per thread; further ones cost most."""
+
+
+STAY = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000)
+"""Nothing moves without its state for traffic's sake, nor to be level within one per thread."""
+
+STAY_NEAR = Weights(away=1_000_000, warm=1_000, cold=10_000_000, slack=100_000)
+"""The same, but within one task per thread of level, traffic comes before level load."""
+
+RESTORE = Weights(away=1, warm=1_000, cold=10_000_000, slack=100_000_000)
+"""Level first, then restore least; traffic only decides between equals."""
+
+LEVEL = Weights(away=10_000, warm=1_000, cold=10_000_000, slack=100_000_000)
+"""As `STAY`, but level load is worth a cold move."""
+
+TRAFFIC = Weights(away=10_000_000, warm=1_000, cold=100_000, slack=100_000_000)
+"""Level first, then the least traffic, then the fewest cold moves."""
+
+FREE = Weights(away=10_000, warm=1, cold=100, slack=100_000_000)
+"""Level first, then traffic and what there is to restore; a move by itself costs nearly nothing."""
+
+
+WEIGHTS: Final = (STAY, STAY_NEAR, RESTORE, LEVEL, TRAFFIC, FREE)
+ORDERS: Final[tuple[CopyOrder, ...]] = ("racks", "stay", "level")
 
 
 class Holdings:
