@@ -118,7 +118,7 @@ STREAMS_EXCHANGES_MAX: Final = 2_000
 """Exchanges of copies that even out unequal loads: several for each client that we measure."""
 
 STREAMS_LEVEL_SLACK: Final = 0.05
-"""Share above the least highest load per thread that a plan may have, if it reads more locally."""
+"""Share above the least highest load per thread that a plan may have, if it disturbs less."""
 
 STREAMS_PARTNERS_MAX: Final = 16
 """Least loaded clients that an exchange is tried with, before loads count as even."""

@@ -76,15 +76,14 @@ def greedy_plan(instance: Instance, cap: Ints) -> State:
     """Keep, place, and (unless racks will have a say in it) relieve: the plan without flow."""
     state = sticky_start(instance.blind())
     place_orphans(state)
-    if not instance.has_racks and not _is_far(instance, cap):
+    if not instance.has_racks and not _is_far(instance, _moves_needed(instance, cap)):
         _relieve(state, cap)
     return state
 
 
-def _is_far(instance: Instance, cap: Ints) -> bool:
+def _is_far(instance: Instance, needed: int) -> bool:
     """Tell whether so much must move that steps one by one take longer than a flow."""
-    small = instance.units * instance.members <= FLOW_CELLS_MAX
-    return small and _moves_needed(instance, cap) > FAR
+    return needed > FAR and instance.units * instance.members <= FLOW_CELLS_MAX
 
 
 def _relieve(state: State, cap: Ints) -> None:
@@ -166,7 +165,7 @@ def _balanced(
     best = greedy
     if instance.units * instance.members <= FLOW_CELLS_MAX or score(best, cap)[0] > 0:
         best = _best_routed(instance, bound, cap, best)
-    if score(best, cap)[0] > 0 and _is_far(instance, cap):
+    if thorough and score(best, cap)[0] > 0 and _is_far(instance, enough):
         _relieve(greedy, cap)
         best = min(best, greedy, key=lambda s: score(s, cap))
     best = _fewest(best, cap, enough)

@@ -24,6 +24,7 @@ from agent.streams.target import (
     TRAFFIC,
     WEIGHTS,
     Holdings,
+    load_per_thread,
     place_actives,
     place_copies,
     replicated,
@@ -40,9 +41,10 @@ def settled_goal(problem: Problem, holdings: Holdings) -> Goal:
     """Choose goals, each from where the one before leads, until nothing would move any more."""
     goal = _level_goal(problem, holdings)
     for _ in range(0 if problem.is_large else SETTLE_ROUNDS_MAX):
-        there = caught_up(problem, _placement(problem, goal))
+        placed = _placement(problem, goal)
+        there = caught_up(problem, placed)
         further = _level_goal(there, Holdings(there))
-        if _placement(problem, further) == _placement(problem, goal):
+        if _placement(problem, further) == placed:
             break
         goal = further
     return goal
@@ -101,9 +103,8 @@ def _kept(problem: Problem) -> Goal | None:
     copies = [set(held) for held in problem.held]
     if (target < 0).any() or any(len(c) < w for c, w in zip(copies, wanted, strict=True)):
         return None
-    load = np.zeros(problem.clients)
-    for task, clients in enumerate(copies):
-        load[list(clients)] += problem.load[task] / problem.threads[list(clients)]
+    others = [clients - {int(owner)} for clients, owner in zip(copies, target, strict=True)]
+    load = load_per_thread(problem, target.tolist(), [sorted(clients) for clients in others])
     for task in np.argsort(-problem.load, kind="stable").tolist():
         while len(copies[task]) > wanted[task]:
             gone = max(copies[task], key=lambda client: (load[client], client))

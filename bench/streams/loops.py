@@ -63,7 +63,7 @@ def settled_after(rounds: Sequence[Round]) -> int:
 
 def rounds_to_converge(rounds: Sequence[Round]) -> list[int]:
     """Give the same for each event of a loop."""
-    return [settled_after(list(steps)) for _, steps in groupby(rounds, lambda step: step.event)]
+    return [settled_after([last]) for last in last_rounds(rounds)]
 
 
 def last_rounds(rounds: Sequence[Round]) -> list[Round]:

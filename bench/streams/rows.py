@@ -258,14 +258,14 @@ def plimsoll_unequal(_shots: list[Line], loops_: list[Line]) -> Figures:
                 {**task, "load": load} for task, load in zip(line["tasks"], loads, strict=True)
             ],
         }
-        both = [list(loops.run(loaded, name)) for name in ("plimsoll", "high-availability")]
-        for rounds, into in zip(both, (over, kafka_over), strict=True):
+        ours, kafka = loops.run(loaded, "plimsoll"), loops.run(loaded, "high-availability")
+        for rounds, into in ((ours, over), (kafka, kafka_over)):
             for last in loops.last_rounds(rounds):
                 for name, ratio in _over_bounds(last).items():
                     into[name].append(ratio)
-        ours, kafka = both
-        found["events"] += len(loops.rounds_to_converge(ours))
-        found["events, never settled, ours"] += loops.rounds_to_converge(ours).count(loops.NEVER)
+        our_rounds = loops.rounds_to_converge(ours)
+        found["events"] += len(our_rounds)
+        found["events, never settled, ours"] += our_rounds.count(loops.NEVER)
         found["events, never settled, Kafka"] += loops.rounds_to_converge(kafka).count(loops.NEVER)
         found["rounds, ours"] += len(ours)
         found["rounds, Kafka"] += len(kafka)

@@ -4,8 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -47,17 +46,6 @@ class CommittedTopic:
         described = self._consumer.list_topics(topic, timeout=REFRESH_S).topics[topic]
         self._reached = dict.fromkeys(described.partitions, 0)
         self._consumer.assign([TopicPartition(topic, p, 0) for p in self._reached])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Leave the brokers."""

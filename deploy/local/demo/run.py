@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -127,7 +128,7 @@ class Run:
             return self._slowest_ms() < WARM_P95_MS_MAX
 
         self.wait("consumers warm up, without limit", 120, warm)
-        with CommittedTopic(self._servers, "plimsoll.partition-load") as loads:
+        with closing(CommittedTopic(self._servers, "plimsoll.partition-load")) as loads:
 
             def measured() -> bool:
                 topics = {record.key.rpartition("#")[0] for record in loads.refresh()}
@@ -146,7 +147,7 @@ class Run:
         """Write the one record; wait until the group has worked off its backlog."""
         notes = self.notes
         notes.enforced_ms = self._write_config(ENFORCE)
-        with CommittedTopic(self._servers, "plimsoll.targets") as targets:
+        with closing(CommittedTopic(self._servers, "plimsoll.targets")) as targets:
 
             def published() -> bool:
                 for record in targets.refresh():
@@ -198,7 +199,7 @@ class Run:
         self.notes.finished_ms = now_ms()
         log = (stage.folder / "agent.log").read_text().splitlines()
         self.notes.decision_ms = decision_ms_of(log, self.notes.target["revision"])
-        with CommittedTopic(self._servers, "plimsoll.decisions") as decisions:
+        with closing(CommittedTopic(self._servers, "plimsoll.decisions")) as decisions:
             self.notes.decisions = [r.json() for r in decisions.refresh() if r.key == GROUP]
 
     # -- conditions ---------------------------------------------------------------------------

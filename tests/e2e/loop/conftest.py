@@ -5,6 +5,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,7 +73,7 @@ class Loop:
     def targets(self) -> list[Record]:
         """Give the group's target records, as they stand on the control topic."""
         servers = self.stage.cluster.bootstrap_servers
-        with CommittedTopic(servers, "plimsoll.targets") as topic:
+        with closing(CommittedTopic(servers, "plimsoll.targets")) as topic:
             return [r for r in topic.refresh() if r.key == GROUP and r.value]
 
     def members_hold(self, target: dict[str, Any]) -> bool:

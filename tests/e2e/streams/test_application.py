@@ -101,7 +101,7 @@ def test_application_goes_on_without_the_agent(story: Story) -> None:
     assert story.agent.wait(30) == 0
     (dead,) = set(story.instances) - story.living()
     story.start(dead, RACKS[dead])
-    # Which others run none is the target's business: it levels copies of all roles by load.
+    # Which others run none is the target's business.
     story.wait("the returned one runs tasks", 90, lambda: story.all_owned() and story.owned()[dead])
     story.keeps_up(30)
 
