@@ -27,12 +27,12 @@ RACK_CELLS_MAX = 8_000
 FLOW_CELLS_MAX = 400_000
 """Units x members up to which a flow is tried though greedy is in the band already."""
 
-POLISH_WORK_MAX = 800
-"""Work (see `Relief`) that one polish may take: some 35 ms where members hold few units."""
+POLISH_WORK_MAX = 400
+"""Work (see `Relief`) that one polish may take: some 18 ms where members hold few units."""
 
 POLISH_CELLS = 4_000
 """Units x members where that much pays: in smaller groups there is less to find, in larger ones
-a step costs more. 180, some 9 ms, at 160 x 12; 30 at 1000 x 20."""
+a step costs more. 90, some 4 ms, at 160 x 12; 15 at 1000 x 20."""
 
 FAR = 60
 """Units that must leave their members from which on a flow comes before any descent."""
@@ -303,7 +303,7 @@ def _rack_aware(instance: Instance, bound: float, cap: Ints, greedy: State) -> S
         best = _best_routed(instance, bound, reach, best)
         uncross(best, reach)
         enough, near = best.moves(), int(floor)
-    work = _polish_work(instance) // 4
+    work = _polish_work(instance) // 2
     return polish(best, reach, enough=enough, enough_cross=near, work=work)
 
 

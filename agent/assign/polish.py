@@ -19,7 +19,8 @@ TRIAL_WORK = 2
 """Work of one trial beside its relief, in the units of `Relief.work`."""
 
 FEW_MOVES = 4
-"""Moves up to which one too many weighs so much that twice the work pays."""
+"""Moves up to which one too many weighs so much that twice the work pays; as it does outside the
+band, where all that is left is a placement from scratch."""
 
 
 def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work: int) -> State:
@@ -36,11 +37,13 @@ def polish(state: State, cap: Ints, *, enough: int, enough_cross: int = 0, work:
     best, best_score = state, rank(state)
     sequence = np.random.Generator(np.random.PCG64(SEQUENCE))
     trial = spent = 0
-    while spent < work * (2 if best_score[2] <= FEW_MOVES else 1):
-        trial += 1
+    while True:
         over, cross, moves, waits = best_score
         if not over and cross <= enough_cross and moves <= enough and not waits:
             break
+        if spent >= work * (2 if over or moves <= FEW_MOVES else 1):
+            break
+        trial += 1
         candidate = best.copy()
         frozen = _disturb(candidate, cap, sequence)
         if frozen is None:
@@ -80,9 +83,8 @@ def return_home(state: State, cap: Ints) -> None:
 def _disturb(state: State, cap: Ints, sequence: np.random.Generator) -> Flags | None:
     """Change a little in one of several ways; give the units that this trial leaves where they are.
 
-    Units that left a few members, or came to them, return home, and half of them stay there; or a
-    few units that cross racks, or have no home, go elsewhere and stay there. None where nothing
-    can be changed.
+    Units that left a few members, or came to them, return home; or a few units that cross racks, or
+    have no home, go elsewhere and stay there. None where nothing can be changed.
     """
     instance = state.instance
     away = np.flatnonzero((instance.home >= 0) & (state.place != instance.home))
@@ -114,10 +116,8 @@ def _disturb(state: State, cap: Ints, sequence: np.random.Generator) -> Flags | 
         back |= np.isin(instance.home[away], few)
     if way != 0:
         back |= np.isin(state.place[away], few)
-    units = away[back]
-    for unit in units.tolist():
+    for unit in away[back].tolist():
         state.put(unit, int(instance.home[unit]))
-    frozen[units] = sequence.random(len(units)) < 0.5
     return frozen
 
 

@@ -13,8 +13,9 @@ such an ejection a chain is sought in which each unit takes the next one's place
 Promises: never ends with more excess in total than it began with; ends, because every step lowers
 the total excess, but for those few. Does not: undo what turned out to be needless (`polish.py`).
 
-Pairs are not enumerated: with units sorted by (holder, kind, weight) the best partner of a unit on
-each member is one binary search away, so that a step costs (units of the member) x (members) x log.
+Pairs are not enumerated: with units sorted by (at home, holder, kind, weight) the best partner of a
+unit on each member is one binary search away, so that a step costs (units of the member) x
+(members) x log.
 """
 
 from dataclasses import dataclass
@@ -185,17 +186,19 @@ class Relief:
         Load that starts to cross racks is priced as that of many moves, arriving where a backlog
         has to be worked off as that of a part of one.
         """
-        home, toll, place = self._home[units], self._toll[units], self._state.place[units]
-        leaves = (place == home) & (home >= 0)
-        returns = (targets == home) & ~leaves
-        price = np.where(leaves, toll, 0) - np.where(returns, toll, 0)
-        price = price + np.where((home >= 0) & ~returns, self._wait[targets], 0)
-        price = price - np.where((home >= 0) & ~leaves, self._wait[place], 0)
+        place = self._state.place[units]
+        price = self._dues(units, targets) - self._dues(units, place)
         if not self._racks:
             return price
         instance = self._state.instance
         more = instance.cross_of(units, targets) - instance.cross_of(units, place)
         return np.asarray(price + more * self._cross_price)
+
+    def _dues(self, units: Ints, members: Ints) -> Floats:
+        """Give what units with members count as moved: nothing at home or where there is none."""
+        home = self._home[units]
+        away = (members != home) & (home >= 0)
+        return np.asarray(away * (self._toll[units] + self._wait[members]))
 
     def _single(self, units: Ints, source: int, excess: int, room: Ints) -> _Step | None:
         """Send one unit elsewhere: look at units from the worthiest on, until one fits."""
@@ -230,7 +233,7 @@ class Relief:
         found = _best_cell(relief, price, weight if self._tight else weight - left)
         if found is None:
             return None
-        worth, i, j = found
+        worth, (i, j) = found
         return _Step(worth, (int(units[i]),), (j,))
 
     def _target(self, unit: int, fits: Flags, room: Ints) -> int:
@@ -255,20 +258,15 @@ class Relief:
         may_go[:, source] = False
         near = np.asarray(may_go.any(axis=0))
         others, key = self._ranked(np.flatnonzero(near[place] & (place >= 0) & self._movable))
-        settled = place[others] == self._home[others]
         back = self._may[self._class[others], source]
         onward, has_room = self._roomiest(others, source, room)
-        at_source = np.full(len(others), source)
-        back_price, onward_price = self._price(others, at_source), self._price(others, onward)
+        comes = self._partners(others, key, np.full(len(others), source), back)
+        goes = self._partners(others, key, onward, has_room)
         wanted = self._wanted(units, np.flatnonzero(near), source, excess, room)
-        best: _Step | None = None
-        for group in (~settled, settled):
-            comes = self._partners(others, key, at_source, back_price, group & back)
-            goes = self._partners(others, key, onward, onward_price, group & has_room)
-            for step in (self._exchange(wanted, comes), self._make_room(wanted, goes)):
-                if step is not None and (best is None or step.worth > best.worth * (1 + 1e-9)):
-                    best = step
-        return best
+        exchange, make_room = self._exchange(wanted, comes), self._make_room(wanted, goes)
+        if exchange is None or make_room is None:
+            return exchange or make_room
+        return make_room if make_room.worth > exchange.worth * (1 + 1e-9) else exchange
 
     def _chain(self, source: int) -> _Step | None:
         """Send units along an ejection chain, where racks close all shorter ways."""
@@ -316,27 +314,27 @@ class Relief:
         return best
 
     def _ranked(self, others: Ints) -> tuple[Ints, Ints]:
-        """Sort units by (holder, kind, weight); give them and their keys."""
+        """Sort units by (at home, holder, kind, weight); give them and their keys."""
         if not len(self._ladder):
             self._ladder, rank = np.unique(self._weight, return_inverse=True)
             self._rank = rank.reshape(-1)
-        shelf = self._state.place[others] * self._kinds + self._kind[others]
+        holder = self._state.place[others]
+        shelf = (holder == self._home[others]) * len(self._cap) + holder
+        shelf = shelf * self._kinds + self._kind[others]
         key = shelf * (len(self._ladder) + 1) + self._rank[others]
         order = np.argsort(key, kind="stable")
         return others[order], key[order]
 
-    def _partners(
-        self, others: Ints, key: Ints, target: Ints, price: Floats, chosen: Flags
-    ) -> "_Partners | None":
+    def _partners(self, others: Ints, key: Ints, target: Ints, chosen: Flags) -> "_Partners | None":
         """Pick some of the ranked units, where any are, and put a sentinel at either end."""
         picked = np.flatnonzero(chosen)
         if not len(picked):
             return None
         at = np.zeros(len(picked) + 2, dtype=np.int64)
         at[1:-1] = picked
-        ranked = key[at]
+        unit, target, ranked = others[at], target[at], key[at]
         ranked[0], ranked[-1] = -1, np.iinfo(np.int64).max
-        return _Partners(others[at], self._weight[others[at]], ranked, target[at], price[at])
+        return _Partners(unit, self._weight[unit], ranked, target, self._price(unit, target))
 
     def _wanted(
         self, units: Ints, members: Ints, source: int, excess: int, room: Ints
@@ -345,7 +343,8 @@ class Relief:
         weight = self._weight[units][:, None]
         least = weight - room[None, members]
         width = len(self._ladder) + 1
-        base = (members[None, :] * self._kinds + self._kind[units][:, None]) * width
+        shelf = np.array([[[0]], [[len(self._cap)]]]) + members
+        base = (shelf * self._kinds + self._kind[units][:, None]) * width
         return _Wanted(
             source=source,
             excess=excess,
@@ -357,8 +356,8 @@ class Relief:
             least=least,
             base=base,
             width=width,
-            least_key=base + np.searchsorted(self._ladder, least, side="left"),
-            full_key=base + np.searchsorted(self._ladder, weight - excess, side="right"),
+            least_key=base + self._ladder.searchsorted(least, side="left"),
+            full_key=base + self._ladder.searchsorted(weight - excess, side="right"),
         )
 
     def _exchange(self, wanted: "_Wanted", comes: "_Partners | None") -> _Step | None:
@@ -374,8 +373,8 @@ class Relief:
         best = _best_cell(relief, wanted.price + comes.price[partner], shift)
         if best is None:
             return None
-        worth, i, j = best
-        other = partner[i, j]
+        worth, (group, i, j) = best
+        other = partner[group, i, j]
         units = (int(wanted.units[i]), int(comes.unit[other]))
         return _Step(worth, units, (int(wanted.members[j]), int(comes.target[other])))
 
@@ -388,8 +387,8 @@ class Relief:
         best = _best_cell(relief, price, wanted.weight + goes.weight[partner])
         if best is None:
             return None
-        worth, i, j = best
-        other = partner[i, j]
+        worth, (group, i, j) = best
+        other = partner[group, i, j]
         units = (int(goes.unit[other]), int(wanted.units[i]))
         return _Step(worth, units, (int(goes.target[other]), int(wanted.members[j])))
 
@@ -436,7 +435,10 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What partners are sought by, for the units of one overfull member: [units, members]."""
+    """What partners are sought by, for the units of one overfull member: [units, members].
+
+    Keys have one more axis in front: partners that are not at home, and those that are.
+    """
 
     source: int
     excess: int
@@ -454,7 +456,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Partners:
-    """Units sorted by key, (holder, kind, rank of weight); first and last are sentinels."""
+    """Units sorted by key (at home, holder, kind, rank of weight); first and last are sentinels."""
 
     unit: Ints
     weight: Ints
@@ -475,18 +477,18 @@ class _Partners:
 
 def _worth(relief: Ints, price: Floats) -> Floats:
     """Relief for each partition moved; what moves nothing is worth more than anything else."""
-    return np.where(price <= 0, relief * 1e6, relief / np.maximum(price, 1e-3))
+    return np.asarray(relief / np.where(price <= 0, 1e-6, np.maximum(price, 1e-3)))
 
 
-def _best_cell(relief: Ints, price: Floats, shifted: Ints) -> tuple[float, int, int] | None:
+def _best_cell(relief: Ints, price: Floats, shifted: Ints) -> tuple[float, tuple[int, ...]] | None:
     """Give the cell worth most; among equals the one that shifts least weight."""
-    worth = np.where(relief > 0, _worth(relief, price), 0.0)
+    worth = _worth(relief, price)
     top = float(worth.max(initial=0.0))
     if top <= 0:
         return None
-    rows, columns = np.nonzero(worth >= top * (1 - 1e-12))
-    pick = int(np.broadcast_to(shifted, worth.shape)[rows, columns].argmin())
-    return top, int(rows[pick]), int(columns[pick])
+    cells = np.nonzero(worth >= top * (1 - 1e-12))
+    pick = int(np.broadcast_to(shifted, worth.shape)[cells].argmin())
+    return top, tuple(int(axis[pick]) for axis in cells)
 
 
 def restore_band(state: State, cap: Ints) -> bool:
