@@ -45,8 +45,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # A moved partition pauses for about one heartbeat interval.
     "heartbeat.interval.ms": "500",
     "session.timeout.ms": "6000",
-    # A rebalance takes a busy consumer three or four polls: one at its limit polls every 80 ms.
-    "max.poll.records": "25",
+    # A rebalance takes a busy consumer three or four polls: one at its limit polls every 32 ms.
+    "max.poll.records": "10",
     # Little prefetch: what a capped consumer has fetched already is latency, and what it has
     # fetched of one partition the others have to wait for.
     "max.partition.fetch.bytes": "8192",

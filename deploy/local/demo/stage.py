@@ -21,8 +21,11 @@ CONSUMERS: Final = 12
 CAPACITY: Final = 1.25
 """What one consumer can process, as a multiple of the mean load."""
 
+APPLICATIONS_NICENESS: Final = 5
+"""Producer and consumers yield to brokers and agent, which in production do not share their cores."""
+
 SPARK_NICENESS: Final = 10
-"""Spark's batches would take both cores from everything else; in production they have their own."""
+"""Spark's batches would take both cores from everything else; they too have their own elsewhere."""
 
 SETTINGS: Final = {
     "partition.assignment.strategy": "io.plimsoll.PlimsollAssignor",
@@ -104,7 +107,9 @@ class Stage:
             *(sys.executable, "-m", "deploy.local.load", "--bootstrap-server", self._servers),
             *("--topic-prefix", "cargo", "--truth", str(self.watch.truth_path), *options),
         ]
-        self.services["load"] = self.leash.spawn(command, output=self.folder / "load.log")
+        load = self.leash.spawn(command, output=self.folder / "load.log")
+        _lower_priority(load.pid, APPLICATIONS_NICENESS)
+        self.services["load"] = load
 
     def stop_load(self) -> None:
         """Stop the load generator, which first flushes what it has."""
@@ -125,6 +130,7 @@ class Stage:
             settings={**SETTINGS, "app.cap.bytes.per.s": str(cap)},
             plugin=self.plugin,
         )
+        _lower_priority(consumer.process.pid, APPLICATIONS_NICENESS)
         self.consumers[client_id] = consumer
         self.watch.add_consumer(consumer.journal)
 
