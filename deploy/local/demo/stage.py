@@ -22,10 +22,10 @@ CAPACITY: Final = 1.25
 """What one consumer can process, as a multiple of the mean load."""
 
 APPLICATIONS_NICENESS: Final = 5
-"""Producer and consumers yield to brokers and agent, which in production do not share their cores."""
+"""Producer and consumers yield to brokers and agent; in production they share no cores."""
 
 SPARK_NICENESS: Final = 10
-"""Spark's batches would take both cores from everything else; they too have their own elsewhere."""
+"""Spark yields to all: its batches would take both cores just when the agent decides."""
 
 SETTINGS: Final = {
     "partition.assignment.strategy": "io.plimsoll.PlimsollAssignor",
