@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from contextlib import suppress
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -92,7 +92,7 @@ class Stage:
         command = _plimsoll(*words, "--bootstrap-server", self._servers)
         service = self.leash.spawn(command, output=self.folder / f"{name}.log")
         if name == "pipeline":
-            _lower_priority(service.pid, SPARK_NICENESS)
+            lower_priority(service.pid, SPARK_NICENESS)
         self.services[name] = service
 
     def start_load(self) -> None:
@@ -108,7 +108,7 @@ class Stage:
             *("--topic-prefix", "cargo", "--truth", str(self.watch.truth_path), *options),
         ]
         load = self.leash.spawn(command, output=self.folder / "load.log")
-        _lower_priority(load.pid, APPLICATIONS_NICENESS)
+        lower_priority(load.pid, APPLICATIONS_NICENESS)
         self.services["load"] = load
 
     def stop_load(self) -> None:
@@ -130,7 +130,7 @@ class Stage:
             settings={**SETTINGS, "app.cap.bytes.per.s": str(cap)},
             plugin=self.plugin,
         )
-        _lower_priority(consumer.process.pid, APPLICATIONS_NICENESS)
+        lower_priority(consumer.process.pid, APPLICATIONS_NICENESS)
         self.consumers[client_id] = consumer
         self.watch.add_consumer(consumer.journal)
 
@@ -154,9 +154,17 @@ def _plimsoll(*words: str) -> list[str]:
     return [str(Path(sys.executable).with_name("plimsoll")), *words]
 
 
-def _lower_priority(session: int, niceness: int) -> None:
+def lower_priority(session: int, niceness: int) -> None:
     """Let a session of processes, by the id of its leader, yield to all others."""
     os.setpriority(os.PRIO_PROCESS, session, niceness)
     # Where Linux groups sessions, niceness counts within the group only, and the group has its own.
-    with suppress(OSError):
-        Path(f"/proc/{session}/autogroup").write_text(str(niceness))
+    group = Path(f"/proc/{session}/autogroup")
+    while True:
+        try:
+            group.write_text(str(niceness))
+        except BlockingIOError:  # Linux takes ten of these a second
+            time.sleep(0.1)
+        except OSError:
+            return
+        else:
+            return
