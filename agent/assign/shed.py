@@ -262,7 +262,7 @@ class Relief:
         onward, has_room = self._roomiest(others, source, room)
         comes = self._partners(others, key, np.full(len(others), source), back)
         goes = self._partners(others, key, onward, has_room)
-        wanted = self._wanted(units, np.flatnonzero(near), source, excess, room)
+        wanted = self._wanted(units, np.flatnonzero(near), may_go[:, near], excess, room)
         exchange, make_room = self._exchange(wanted, comes), self._make_room(wanted, goes)
         if exchange is None or make_room is None:
             return exchange or make_room
@@ -337,7 +337,7 @@ class Relief:
         return _Partners(unit, self._weight[unit], ranked, target, self._price(unit, target))
 
     def _wanted(
-        self, units: Ints, members: Ints, source: int, excess: int, room: Ints
+        self, units: Ints, members: Ints, may_go: Flags, excess: int, room: Ints
     ) -> "_Wanted":
         """Lay out what all partners of `units` on `members` are sought by, once for a step."""
         weight = self._weight[units][:, None]
@@ -346,18 +346,17 @@ class Relief:
         shelf = np.array([[[0]], [[len(self._cap)]]]) + members
         base = (shelf * self._kinds + self._kind[units][:, None]) * width
         return _Wanted(
-            source=source,
             excess=excess,
             units=units,
             members=members,
             weight=weight,
-            may_go=self._may[self._class[units]][:, members],
+            may_go=may_go,
             price=self._price(units[:, None], members[None, :]),
             least=least,
             base=base,
             width=width,
-            least_key=base + self._ladder.searchsorted(least, side="left"),
-            full_key=base + self._ladder.searchsorted(weight - excess, side="right"),
+            least_key=base + np.searchsorted(self._ladder, least, side="left"),
+            full_key=base + np.searchsorted(self._ladder, weight - excess, side="right"),
         )
 
     def _exchange(self, wanted: "_Wanted", comes: "_Partners | None") -> _Step | None:
@@ -440,7 +439,6 @@ class _Wanted:
     Keys have one more axis in front: partners that are not at home, and those that are.
     """
 
-    source: int
     excess: int
     units: Ints  # [units]
     members: Ints  # [members] that any of them may go to
